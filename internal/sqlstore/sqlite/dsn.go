@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Options are how a file is opened. The zero value is the safe default.
+type Options struct {
+	// BusyTimeout is how long a write waits for the lock of another process before it answers ErrBusy; zero is 5 s.
+	BusyTimeout time.Duration
+	// Synchronous is FULL (zero value: what was acknowledged survives a power cut) or NORMAL (survives a crash of the
+	// process; a power cut may take the last commits).
+	Synchronous string
+	// Clock replaces the database's clock, in Unix seconds, for tests. Nil is the database's own.
+	Clock func() int64
+}
+
+func (o Options) busyTimeout() time.Duration {
+	if o.BusyTimeout == 0 {
+		return 5 * time.Second
+	}
+	return o.BusyTimeout
+}
+
+func (o Options) synchronous() string {
+	if o.Synchronous == "" {
+		return "FULL"
+	}
+	return o.Synchronous
+}
+
+// role says what a connection is for.
+type role int
+
+const (
+	setup   role = iota // looks at a file that may be anything: leaves its journal mode alone
+	writing             // the one writer
+	reader              // cannot write
+	callers             // a pool of the caller, who may create the file
+)
+
+// walSizeLimit is the size in bytes to which a checkpoint cuts the WAL back after a long reader let it grow.
+const walSizeLimit = 64 << 20
+
+// DSN is the data source name for a pool of the caller on the same file, for sql.Open("sqlite", …): the same settings
+// on each connection as ours have, and transactions that are immediate. The path is taken literally.
+func DSN(path string, o Options) string { return dsn(path, o, callers) }
+
+func dsn(path string, o Options, r role) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs // else the working directory is gone, and opening says so
+	}
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/jobs.db
+	}
+	mode := "rw"
+	if r == callers {
+		mode = "rwc"
+	}
+	q := url.Values{
+		"mode":          {mode},
+		"_txlock":       {"immediate"},
+		"_busy_timeout": {fmt.Sprint(o.busyTimeout().Milliseconds())},
+	}
+	if r != setup {
+		q["_pragma"] = []string{
+			"journal_mode(WAL)",
+			"synchronous(" + o.synchronous() + ")",
+			"foreign_keys(ON)",
+			fmt.Sprintf("journal_size_limit(%d)", walSizeLimit),
+		}
+	}
+	if r == reader {
+		q.Add("_pragma", "query_only(ON)")
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}

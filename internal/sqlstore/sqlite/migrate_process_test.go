@@ -1,0 +1,101 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
+)
+
+// together makes all children do the same at the same moment.
+func together(t *testing.T, children []*child, command string, args ...string) {
+	t.Helper()
+	for _, c := range children {
+		c.tell(command, args...)
+	}
+	for i, c := range children {
+		if _, err, died := c.answer(); err != nil || died {
+			t.Errorf("process %d: %s %q: %v, died %v", i, command, args, err, died)
+		}
+	}
+}
+
+func TestProcessesOpenTogether(t *testing.T) {
+	children := startChildren(t, 8)
+	t.Run("K56_an_absent_file", func(t *testing.T) {
+		folder := t.TempDir()
+		for round := range 20 { // -count=5 makes it a hundred
+			path := filepath.Join(folder, strconv.Itoa(round)+".db")
+			together(t, children, "open", path)
+			if n := children[0].must("count", path, "__alkstore_live"); n != "8" {
+				t.Errorf("round %d: got %s jobs, want one of each process", round, n)
+			}
+		}
+		if left, err := filepath.Glob(filepath.Join(folder, ".alkworker-*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+	t.Run("K57_an_older_file_with_100000_rows", func(t *testing.T) {
+		for name, shape := range map[string]string{"as it is": oldestLive, "to be rebuilt": bare(oldestLive)} {
+			path := newFile(t)
+			db := must(sql.Open("sqlite", "file:"+path))(t)
+			execute(t, db, shape)
+			execute(t, db, oldestDead)
+			execute(t, db, `INSERT INTO __alkstore_live (queue, payload, state, priority, run_at, attempts, max_attempts, created_at)
+				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+				SELECT 'old', x'00', 'pending', 0, i, 0, 5, 0 FROM n`)
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			together(t, children, "open", path)
+			if n := children[0].must("count", path, "__alkstore_live"); n != "100008" {
+				t.Errorf("%s: got %s jobs, want 100,000 and one of each process", name, n)
+			}
+		}
+	})
+}
+
+func TestMigrationKilled(t *testing.T) {
+	t.Run("K58_at_each_step", func(t *testing.T) {
+		const now = 1_700_000_000
+		original := oldFile(t, now, bare(oldestLive), oldestDead)
+		content, err := os.ReadFile(original) // no connection is open
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; ; n++ {
+			path := newFile(t)
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := startChild(t)
+			c.tell("die", path, strconv.Itoa(n))
+			steps, err, died := c.answer()
+			if err != nil {
+				t.Fatalf("killed at step %d: %v", n, err)
+			}
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: func() int64 { return now }})
+			if err != nil {
+				t.Fatalf("open after a kill at step %d: %v", n, err)
+			}
+			if got := fmt.Sprint(ids(claim(t, s, "old", 10))); got != "[1 2 4]" {
+				t.Errorf("claimed after a kill at step %d: got %s, want [1 2 4]", n, got)
+			}
+			healthy(t, s)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if !died {
+				if n < 40 {
+					t.Errorf("got %s steps, want one for each statement of the migration", steps)
+				}
+				t.Logf("%s steps", steps)
+				return
+			}
+		}
+	})
+}

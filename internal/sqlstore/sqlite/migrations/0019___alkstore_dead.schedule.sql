@@ -1,0 +1,2 @@
+-- Name of the schedule that fired the job (S7).
+ALTER TABLE __alkstore_dead ADD COLUMN schedule TEXT;

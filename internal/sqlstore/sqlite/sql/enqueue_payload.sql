@@ -1,0 +1,1 @@
+INSERT INTO __alkstore_payloads (id, payload) VALUES (:id, :payload);

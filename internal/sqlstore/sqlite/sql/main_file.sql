@@ -1,0 +1,1 @@
+SELECT file FROM pragma_database_list WHERE name = 'main';

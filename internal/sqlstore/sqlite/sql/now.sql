@@ -1,0 +1,2 @@
+-- The one clock (T1).
+SELECT unixepoch();

@@ -1,0 +1,1 @@
+SELECT payload FROM __alkstore_payloads WHERE id = :id;

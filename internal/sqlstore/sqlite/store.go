@@ -1,0 +1,164 @@
+// Package sqlite is the store on one SQLite file in WAL mode, through modernc.org/sqlite.
+//
+// A [Store] has one connection that writes and a pool that reads. Every write is an immediate transaction; every
+// statement is a file in sql/, every step of the schema a file in migrations/.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// Store implements [sqlstore.Store]. Use Open or OpenDB.
+type Store struct {
+	path    string
+	options Options
+	write   *writer
+	readers *sql.DB
+	read    *session
+	signals signals
+
+	closed    atomic.Bool
+	calls     sync.RWMutex // read-locked by every call that is not a write
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ sqlstore.Store = (*Store)(nil)
+
+// writing runs work in one write transaction and then tells the watchers what it woke.
+func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Context, t *tx) error) error {
+	woke, err := s.write.do(ctx, l, work)
+	for _, queue := range woke {
+		s.signals.send(queue)
+	}
+	return err
+}
+
+// reading runs work on the pool of readers, after reading the clock. Each statement sees the database as it is then.
+func (s *Store) reading(ctx context.Context, work func(now int64) error) error {
+	done, err := s.call()
+	if err != nil {
+		return err
+	}
+	defer done()
+	now, err := s.readClock(ctx)
+	if err != nil {
+		return err
+	}
+	return work(now)
+}
+
+// snapshot runs work on one state of the database, so that what several statements find belongs together. Its statements
+// are prepared for this once.
+func (s *Store) snapshot(ctx context.Context, work func(on *session) error) (err error) {
+	done, err := s.call()
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = all.Rollback() }() // nothing was written
+	on := newSession(all)
+	defer func() {
+		if cerr := on.close(); err == nil {
+			err = cerr
+		}
+	}()
+	return work(on)
+}
+
+// call is the beginning of a call that is not a write: until done, Close waits for it.
+func (s *Store) call() (done func(), err error) {
+	s.calls.RLock()
+	if s.closed.Load() {
+		s.calls.RUnlock()
+		return nil, sqlstore.ErrClosed
+	}
+	return s.calls.RUnlock, nil
+}
+
+// inside runs work on a transaction of the caller, with its statements prepared on that transaction only.
+func (s *Store) inside(ctx context.Context, callers sqlstore.Tx, work func(ctx context.Context, t *tx) error) (err error) {
+	done, err := s.call()
+	if err != nil {
+		return err
+	}
+	defer done()
+	on, ok := callers.(*sql.Tx)
+	if !ok || on == nil {
+		return errors.Join(sqlstore.ErrUnsupported, errors.New("a SQLite queue takes a non-nil *sql.Tx"))
+	}
+	// SQLite answers the interruption of a write by rolling the whole transaction back, and what the caller writes next
+	// would be committed at once, one by one. So the end of ctx counts only until we begin.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	t := &tx{session: newSession(on)}
+	defer func() {
+		if cerr := t.close(); err == nil {
+			err = cerr
+		}
+	}()
+	if t.now, err = readClock(ctx, t.session, s.options.Clock); err != nil {
+		return err
+	}
+	// A statement that fails half-way undoes itself, but several in a row need a savepoint: the caller may go on with
+	// the transaction after our error (T6).
+	if _, err := t.exec(ctx, "savepoint"); err != nil {
+		return err
+	}
+	if err := work(ctx, t); err != nil {
+		_, uerr := t.exec(ctx, "savepoint_rollback")
+		_, rerr := t.exec(ctx, "savepoint_release")
+		return errors.Join(err, uerr, rerr)
+	}
+	_, err = t.exec(ctx, "savepoint_release")
+	return err
+}
+
+func readClock(ctx context.Context, on *session, moved func() int64) (int64, error) {
+	if moved != nil {
+		return moved(), ctx.Err()
+	}
+	var now int64
+	_, err := on.one(ctx, "now", []any{&now})
+	return now, err
+}
+
+func (s *Store) readClock(ctx context.Context) (int64, error) {
+	return readClock(ctx, s.read, s.options.Clock)
+}
+
+// Now implements [sqlstore.Store].
+func (s *Store) Now(ctx context.Context) (now int64, err error) {
+	err = s.reading(ctx, func(clock int64) error {
+		now = clock
+		return nil
+	})
+	return now, fail("read clock", "", 0, err)
+}
+
+// Path is the file of the database.
+func (s *Store) Path() string { return s.path }
+
+// Close implements [sqlstore.Store].
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.closed.Store(true)
+		s.signals.close()
+		s.calls.Lock() // writes wait for their turn
+		defer s.calls.Unlock()
+		s.closeErr = fail("close", "", 0, errors.Join(s.read.close(), s.readers.Close(), s.write.close()))
+	})
+	return s.closeErr
+}

@@ -1,0 +1,216 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+func handleRules() []rule {
+	return []rule{
+		{name: "H2_ack_deletes_the_job", test: ackDeletes},
+		{name: "H2_ack_is_part_of_the_callers_transaction", test: ackTx, needs: hasTx},
+		{name: "H2_ack_in_a_transaction_is_refused_without_the_claim", test: ackTxRefused, needs: hasTx},
+		{name: "H3_heartbeat_moves_the_deadline_and_nothing_else", test: heartbeatMoves},
+		{name: "H3_heartbeat_by_a_given_extension", test: heartbeatExtension},
+		{name: "H4_retry_with_attempts_left_is_pending_again", test: retryPending},
+		{name: "H4_retry_with_none_left_goes_to_dead_letters", test: retryBuried},
+		{name: "H4_a_batch_of_both_kinds", test: retryBoth},
+		{name: "H5_fail_goes_to_dead_letters_at_once", test: failBuries},
+		{name: "H6_release_gives_the_attempt_back", test: releaseGivesBack},
+		{name: "K41_release_any_number_of_times", test: releaseOften},
+		{name: "H7_error_texts_are_kept_as_given", test: errorTexts},
+	}
+}
+
+func ackDeletes(e *env) {
+	_, h := e.hold(newJob("mail"))
+	kept := e.enqueueOne(newJob("mail"))
+	same(e, "ack", e.ack(h), []bool{true})
+	e.gone(h.ID)
+	same(e, "ack again", e.ack(h), []bool{false})
+	same(e, "requeue", e.requeue(h.ID), []bool{false})
+	e.states(sqlstore.Pending, kept)
+}
+
+func ackTx(e *env) {
+	_, h := e.hold(newJob("mail"))
+	tx := e.begin()
+	answers, err := e.store.AckBatchTx(e.Context(), tx.Tx, []sqlstore.Handle{h})
+	e.ok(err)
+	same(e, "ack in a transaction", answers, []bool{true})
+	e.states(sqlstore.Processing, h.ID) // for everybody else, until the commit
+	e.ok(tx.Rollback())
+	e.states(sqlstore.Processing, h.ID)
+
+	tx = e.begin()
+	next, err := e.store.EnqueueTx(e.Context(), tx.Tx, jobs(1, newJob("next")))
+	e.ok(err)
+	answers, err = e.store.AckBatchTx(e.Context(), tx.Tx, []sqlstore.Handle{h})
+	e.ok(err)
+	same(e, "ack in the second transaction", answers, []bool{true})
+	e.ok(tx.Commit())
+	e.gone(h.ID)
+	e.states(sqlstore.Pending, next...)
+}
+
+func ackTxRefused(e *env) {
+	_, late := e.hold(newJob("mail"))
+	e.advance(visibility + 1)
+	_, h := e.hold(newJob("other"))
+	tx := e.begin()
+	e.unchanged("a refused ack", func() {
+		answers, err := e.store.AckBatchTx(e.Context(), tx.Tx, []sqlstore.Handle{late, {ID: h.ID, Fence: 7}})
+		e.ok(err)
+		same(e, "ack", answers, []bool{false, false})
+		e.ok(tx.Commit())
+	})
+}
+
+func heartbeatMoves(e *env) {
+	r, h := e.hold(newJob("mail"))
+	want := e.get(r.ID)
+	e.advance(visibility)
+	same(e, "heartbeat", e.heartbeat(h), []bool{true})
+	want.ClaimExpiresAt = new(e.now() + visibility)
+	same(e, "job", e.get(r.ID), want)
+}
+
+func heartbeatExtension(e *env) {
+	_, h := e.hold(newJob("mail"))
+	_, k := e.hold(newJob("mail"))
+	e.advance(10)
+	for _, s := range []int64{500, 40, 1, 0} { // longer, shorter, and until the end of this second
+		answers, err := e.store.Heartbeat(e.Context(), []sqlstore.Extension{{Handle: h, S: &s}, {Handle: k}})
+		e.ok(err)
+		same(e, "heartbeat", answers, []bool{true, true})
+		same(e, "deadlines",
+			[]int64{*e.get(h.ID).ClaimExpiresAt, *e.get(k.ID).ClaimExpiresAt}, []int64{e.now() + s, e.now() + visibility})
+	}
+	e.advance(1)
+	same(e, "heartbeat after an extension of zero", e.heartbeat(h, k), []bool{false, true})
+}
+
+func retryPending(e *env) {
+	j := newJob("mail")
+	j.Priority, j.ExpiresS = 4, new(int64(900))
+	id := e.enqueueOne(j)
+	want := e.get(id)
+	h := handle(e.claimOne("mail"))
+	e.advance(3)
+	verdicts := e.retry(sqlstore.Retrial{
+		Handle: h, DelayS: 40, Error: "no answer", Stack: "main.go:1", DeadText: deadText,
+	})
+	same(e, "verdict", verdicts, []sqlstore.Verdict{sqlstore.Retrying})
+	want.RunAt = e.now() + 40
+	want.Attempts, want.Fence = 1, 1
+	want.LastError = new("no answer")
+	want.Failures = []sqlstore.Failure{{Attempt: 1, At: e.now(), Error: "no answer", Stack: "main.go:1"}}
+	same(e, "job", e.get(id), want)
+	e.advance(39)
+	same(e, "claim before the delay is over", len(e.claim("mail", 1)), 0)
+	e.advance(1)
+	same(e, "last error while it runs again", *e.claimOne("mail").LastError, "no answer")
+}
+
+func retryBuried(e *env) {
+	id := e.enqueueOne(oneShot("mail"))
+	want := e.claimOne("mail")
+	e.advance(3)
+	verdicts := e.retry(sqlstore.Retrial{
+		Handle: handle(want), DelayS: 40, Error: "no answer", Stack: "main.go:1", DeadText: deadText,
+	})
+	same(e, "verdict", verdicts, []sqlstore.Verdict{sqlstore.Buried})
+	want.State = sqlstore.Dead
+	want.Claimant = ""
+	want.ClaimExpiresAt = nil
+	want.LastError = new(deadText)
+	want.DiedAt = new(e.now())
+	want.Failures = []sqlstore.Failure{{Attempt: 1, At: e.now(), Error: "no answer", Stack: "main.go:1"}}
+	same(e, "job", e.get(id), want)
+}
+
+func retryBoth(e *env) {
+	a, b, c := newJob("mail"), oneShot("mail"), newJob("mail")
+	e.enqueue(a, b, c)
+	var retries []sqlstore.Retrial
+	for i, r := range e.claim("mail", 3) {
+		retries = append(retries, sqlstore.Retrial{
+			Handle: handle(r), DelayS: int64(i), Error: strings.Repeat("x", i), DeadText: deadText,
+		})
+	}
+	retries[2].Fence++
+	same(e, "verdicts", e.retry(retries...), []sqlstore.Verdict{sqlstore.Retrying, sqlstore.Buried, sqlstore.Refused})
+	e.states(sqlstore.Pending, retries[0].ID)
+	e.states(sqlstore.Dead, retries[1].ID)
+	e.states(sqlstore.Processing, retries[2].ID)
+}
+
+func failBuries(e *env) {
+	j := newJob("mail")
+	j.Priority, j.ExpiresS = 4, new(int64(900))
+	id := e.enqueueOne(j)
+	want := e.claimOne("mail")
+	e.advance(3)
+	answers, err := e.store.Fail(e.Context(), []sqlstore.Failing{
+		{Handle: handle(want), Error: "bad address", Stack: "main.go:1"},
+	})
+	e.ok(err)
+	same(e, "fail", answers, []bool{true})
+	want.State = sqlstore.Dead
+	want.Claimant = ""
+	want.ClaimExpiresAt = nil
+	want.LastError = new("bad address")
+	want.DiedAt = new(e.now())
+	want.Failures = []sqlstore.Failure{{Attempt: 1, At: e.now(), Error: "bad address", Stack: "main.go:1"}}
+	same(e, "job", e.get(id), want)
+}
+
+func releaseGivesBack(e *env) {
+	id := e.enqueueOne(oneShot("mail"))
+	want := e.get(id)
+	h := handle(e.claimOne("mail"))
+	e.advance(3)
+	answers, err := e.store.Release(e.Context(), []sqlstore.Releasing{{Handle: h, DelayS: 15}})
+	e.ok(err)
+	same(e, "release", answers, []bool{true})
+	want.RunAt = e.now() + 15
+	want.Fence = 1
+	same(e, "job", e.get(id), want)
+	e.advance(14)
+	same(e, "claim before the delay is over", len(e.claim("mail", 1)), 0)
+	e.advance(1)
+	r := e.claimOne("mail") // the only attempt is there again
+	same(e, "attempts and fence", []int64{r.Attempts, r.Fence}, []int64{1, 2})
+}
+
+func releaseOften(e *env) {
+	const n = 1_000
+	id := e.enqueueOne(oneShot("mail"))
+	for range n {
+		same(e, "release", e.release(handle(e.claimOne("mail"))), []bool{true})
+	}
+	r := e.get(id)
+	same(e, "attempts and fence", []int64{r.Attempts, r.Fence}, []int64{0, n})
+	same(e, "failures", len(r.Failures), 0)
+}
+
+func errorTexts(e *env) {
+	texts := append(oddNames(), "", strings.Repeat("long ", 13_000), "\x01\x7f", `{"json": "\u0000"}`)
+	for _, text := range texts {
+		j := newJob("mail")
+		j.Stamps.MaxAttempts = 2
+		_, h := e.hold(j)
+		e.retry(sqlstore.Retrial{Handle: h, Error: text, Stack: text})
+		same(e, "last error of a retried job", e.get(h.ID).LastError, &text)
+		e.retry(sqlstore.Retrial{Handle: handle(e.claimOne("mail")), Error: "x", DeadText: text})
+		same(e, "last error of an exhausted job", e.get(h.ID).LastError, &text)
+		same(e, "history", e.get(h.ID).Failures[0],
+			sqlstore.Failure{Attempt: 1, At: e.now(), Error: text, Stack: text})
+		_, h = e.hold(j)
+		answers, err := e.store.Fail(e.Context(), []sqlstore.Failing{{Handle: h, Error: text, Stack: text}})
+		e.ok(err)
+		same(e, "fail", answers, []bool{true})
+		same(e, "last error of a failed job", e.get(h.ID).LastError, &text)
+	}
+}
