@@ -1,0 +1,34 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestSQLitePath(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"jobs.db":               "jobs.db",
+		"sqlite:jobs.db":        "jobs.db",
+		"sqlite:sqlite:jobs.db": "sqlite:jobs.db",
+		"./:memory:":            "./:memory:",
+		"/a b/ü?x=1&#%20.db":    "/a b/ü?x=1&#%20.db",
+		"file:jobs.db?mode=ro":  "file:jobs.db?mode=ro",
+		`C:\data\jobs.db`:       `C:\data\jobs.db`,
+		"mysql://host/db":       "mysql://host/db",
+	} {
+		if got, err := sqlitePath(dsn); got != want || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", dsn, got, err, want)
+		}
+	}
+	for dsn, want := range map[string]error{
+		"": ErrInvalid, "sqlite:": ErrInvalid, ":memory:": ErrInvalid, "sqlite::memory:": ErrInvalid, "a\x00b": ErrInvalid,
+		"postgres://u:secret@host/db": ErrUnsupported, "postgresql://u:secret@host/db": ErrUnsupported,
+	} {
+		_, err := sqlitePath(dsn)
+		if msg := fmt.Sprint(err); !errors.Is(err, want) || strings.Contains(msg, "secret") {
+			t.Errorf("%s: got %v, want %v and no password", dsn, err, want)
+		}
+	}
+}
