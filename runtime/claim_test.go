@@ -1,0 +1,662 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore"
+	"github.com/alkstore/alkworker/queue"
+	"github.com/alkstore/alkworker/runtime"
+)
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+
+	bubble(t, "K8_never_more_than_there_are_free_slots", func(w *world) {
+		ids := w.enqueue("q", 20, queue.EnqueueOptions{VisibilityTimeout: 2 * time.Second})
+		r := serve("q", w.ledger.taking(500*time.Millisecond), handlers.Options{})
+		a, b := w.start(runtime.Config{Concurrency: 1}, r), w.start(runtime.Config{Concurrency: 1}, r)
+		w.pass(6 * time.Second)
+		w.ledger.wantOnce(w.T, ids...)
+		w.wantState(gone, ids...)
+		for _, c := range append(a.store.made("claim"), b.store.made("claim")...) {
+			if c.n != 1 {
+				w.Errorf("a claim asked for %d jobs, want 1", c.n)
+			}
+		}
+		w.stop(a, b)
+	})
+
+	bubble(t, "asks_for_as_many_as_there_are_free_slots", func(w *world) {
+		w.enqueue("q", 10, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{Concurrency: 16}, serve("q", w.ledger.taking(time.Minute), handlers.Options{}))
+		w.pass(time.Second)
+		w.enqueue("q", 100, queue.EnqueueOptions{})
+		w.pass(time.Second)
+		free := 16
+		for _, c := range p.store.made("claim") {
+			if c.n > free {
+				w.Errorf("a claim asked for %d jobs with %d free slots", c.n, free)
+			}
+			free = 6
+		}
+		if running, most := w.ledger.count(); running != 16 || most != 16 {
+			w.Errorf("%d handlers run, %d at most, want 16", running, most)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "a_queue_stays_within_its_own_concurrency", func(w *world) {
+		w.enqueue("few", 50, queue.EnqueueOptions{})
+		w.enqueue("many", 200, queue.EnqueueOptions{})
+		var few, many ledger
+		r := serve("few", few.taking(time.Second), handlers.Options{Concurrency: 3})
+		r.Register("many", many.taking(time.Second), handlers.Options{Concurrency: 1000})
+		p := w.start(runtime.Config{Concurrency: 10}, r)
+		w.pass(time.Minute)
+		if _, most := few.count(); most != 3 {
+			w.Errorf("%d jobs of few ran at the same time, want 3", most)
+		}
+		if _, most := many.count(); most != 10 {
+			w.Errorf("%d jobs of many ran at the same time, want all slots once few was empty", most)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "K9_each_job_ends_once_however_much_is_swept", func(w *world) {
+		const n = 1200
+		var ids []int64
+		ids = append(ids, w.enqueue("q", n/2, queue.EnqueueOptions{})...)
+		doomed := w.enqueue("q", n/2, queue.EnqueueOptions{Priority: -1, Expires: 2 * time.Second})
+		ids = append(ids, doomed...)
+		r := serve("q", w.ledger.taking(50*time.Millisecond), handlers.Options{})
+		var workers []*process
+		for range 4 {
+			workers = append(workers, w.start(runtime.Config{Concurrency: 4, SweepInterval: 50 * time.Millisecond}, r))
+		}
+		w.pass(time.Minute)
+		finished, dead := 0, 0
+		for _, id := range ids {
+			switch runs := len(w.ledger.of(id)); {
+			case w.state(id) == queue.Dead && runs == 0:
+				dead++
+			case w.state(id) == gone && runs == 1:
+				finished++
+			default:
+				w.Errorf("job %d is %s after %d runs", id, w.state(id), runs)
+			}
+		}
+		if finished < n/2 || dead == 0 || finished+dead != n {
+			w.Errorf("%d finished and %d are dead, want %d in all and some of each", finished, dead, n)
+		}
+		w.stop(workers...)
+	})
+
+	bubble(t, "K15_a_delay_of_five_leases", func(w *world) {
+		const lease = 3 * time.Second
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{Delay: 5 * lease, VisibilityTimeout: lease})
+		enqueued := time.Now()
+		var started time.Duration
+		r := serve("q", w.ledger.handler(func(context.Context, *queue.Job) error {
+			started = time.Since(enqueued)
+			return nil
+		}), handlers.Options{})
+		a, b, c := w.start(runtime.Config{}, r), w.start(runtime.Config{}, r), w.start(runtime.Config{}, r)
+		w.pass(5*lease - time.Millisecond)
+		if j := w.get(ids[0]); j.State != queue.Pending || j.Fence != 0 || j.Attempt != 0 || !j.ClaimExpiresAt.IsZero() {
+			w.Errorf("while it waits: %+v, want it untouched", j)
+		}
+		w.pass(lease)
+		w.ledger.wantOnce(w.T, ids...)
+		if started != 5*lease {
+			w.Errorf("started after %v, want %v", started, 5*lease)
+		}
+		w.stop(a, b, c)
+	})
+
+	bubble(t, "K17_a_queue_without_a_handler_is_not_touched", func(w *world) {
+		ids := w.enqueue("nobody", 3, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		w.pass(time.Hour)
+		w.wantState(queue.Pending, ids...)
+		for _, c := range p.store.made("claim") {
+			if c.queue != "q" {
+				w.Errorf("claimed from %q", c.queue)
+			}
+		}
+		if j := w.get(ids[0]); j.Fence != 0 {
+			w.Errorf("fence %d, want 0", j.Fence)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "K22_room_comes_back_after_lost_claims", func(w *world) {
+		const lease = 3 * time.Second
+		r := serve("q", w.ledger.taking(2*time.Second), handlers.Options{Concurrency: 2})
+		for range 50 {
+			w.enqueue("q", 2, queue.EnqueueOptions{VisibilityTimeout: lease})
+			p := w.start(runtime.Config{}, r)
+			w.pass(time.Second)
+			p.kill()
+			p.Stop()
+		}
+		w.enqueue("q", 100, queue.EnqueueOptions{VisibilityTimeout: lease})
+		p := w.start(runtime.Config{}, r)
+		// The first of it makes its worker wait for the leases of the dead, the rest is throughput: 2 jobs every 2 s.
+		w.pass(10 * time.Minute)
+		if idle, err := w.client.Idle(w.Context(), []string{"q"}); err != nil || !idle {
+			w.Errorf("jobs are left after ten minutes: %v, %v", idle, err)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "K22_room_comes_back_in_the_worker_that_lost_its_claims", func(w *world) {
+		const lease = 3 * time.Second
+		w.enqueue("q", 200, queue.EnqueueOptions{VisibilityTimeout: lease})
+		p := w.start(runtime.Config{Concurrency: 2}, serve("q", w.ledger.taking(10*time.Second), handlers.Options{}))
+		for range 50 {
+			w.pass(time.Second)
+			p.store.inject(failing(queue.ErrBusy, "heartbeat", "ack", "retry", "release"))
+			w.pass(2 * lease)
+			p.store.inject(nil)
+			w.pass(time.Second)
+		}
+		w.pass(time.Minute)
+		if running, most := w.ledger.count(); running != 2 || most != 2 {
+			w.Errorf("%d handlers run, %d at most, want 2", running, most)
+		}
+		w.stop(p)
+	})
+}
+
+func TestClaimOutage(t *testing.T) {
+	t.Parallel()
+
+	bubble(t, "K21_a_job_that_came_due_while_claims_failed", func(w *world) {
+		w.enqueue("q", 1, queue.EnqueueOptions{Delay: time.Second})
+		began := time.Now()
+		var started time.Duration
+		p := w.start(runtime.Config{PollInterval: 30 * time.Second},
+			serve("q", func(context.Context, *queue.Job) error { started = time.Since(began); return nil }, handlers.Options{}))
+		w.pass(500 * time.Millisecond)
+		p.store.inject(failing(queue.ErrBusy, "claim"))
+		w.pass(3500 * time.Millisecond)
+		if n := p.store.failed("claim"); n < 4 || n > 30 {
+			w.Errorf("%d tries in three seconds, want a few", n)
+		}
+		p.store.inject(nil)
+		w.pass(time.Minute)
+		if started < 4*time.Second || started > 5*time.Second {
+			w.Errorf("started after %v, want within a second of the fourth", started)
+		}
+		w.log.want(w.T, 1, "does not take claims")
+		w.log.want(w.T, 1, "takes claims again")
+		w.stop(p)
+	})
+
+	bubble(t, "K21_with_a_busy_timeout_of_five_seconds", func(w *world) {
+		// As SQLite does it: the call itself waits for the lock.
+		w.enqueue("q", 1, queue.EnqueueOptions{Delay: time.Second})
+		began := time.Now()
+		var started time.Duration
+		p := w.start(runtime.Config{PollInterval: 30 * time.Second},
+			serve("q", func(context.Context, *queue.Job) error { started = time.Since(began); return nil }, handlers.Options{}))
+		w.pass(500 * time.Millisecond)
+		p.store.inject(func(_ context.Context, op string) error {
+			if op == "claim" {
+				<-time.After(4*time.Second - time.Since(began))
+			}
+			return nil
+		})
+		w.pass(time.Minute)
+		if started != 4*time.Second {
+			w.Errorf("started after %v, want 4 s", started)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "looks_that_fail_are_repeated", func(w *world) {
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		w.pass(time.Minute)
+		p.store.inject(failing(queue.ErrUnavailable, "next", "claim"))
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
+		w.pass(10 * time.Minute)
+		p.store.inject(nil)
+		w.pass(time.Second)
+		w.ledger.wantOnce(w.T, ids...)
+		w.log.want(w.T, 2, "claims") // one line at each end
+		w.stop(p)
+	})
+
+	bubble(t, "a_claim_whose_answer_was_lost_is_made_good_by_its_lease", func(w *world) {
+		ids := w.enqueue("q", 3, queue.EnqueueOptions{VisibilityTimeout: 3 * time.Second})
+		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		p.store.injectAfter(first(1, failing(queue.ErrUnavailable), "claim"))
+		w.run(p)
+		w.pass(time.Minute)
+		for _, id := range ids {
+			if runs := w.ledger.of(id); len(runs) != 1 {
+				w.Errorf("job %d: %+v, want one run", id, runs)
+			}
+		}
+		w.wantState(gone, ids...)
+		w.stop(p)
+	})
+}
+
+func TestWakeUp(t *testing.T) {
+	t.Parallel()
+
+	// began is a handler that tells when it began.
+	began := func() (handlers.HandlerFunc, func() []time.Duration) {
+		zero := time.Now()
+		var at []time.Duration
+		return func(context.Context, *queue.Job) error { at = append(at, time.Since(zero)); return nil },
+			func() []time.Duration { return at }
+	}
+
+	bubble(t, "at_once_for_a_job_of_this_process", func(w *world) {
+		h, at := began()
+		p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
+		w.pass(10*time.Minute + 123*time.Millisecond)
+		w.enqueue("q", 1, queue.EnqueueOptions{})
+		synctest.Wait()
+		if want := []time.Duration{10*time.Minute + 123*time.Millisecond}; !slices.Equal(at(), want) {
+			w.Errorf("began at %v, want %v", at(), want)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "at_once_when_a_slot_becomes_free", func(w *world) {
+		h, at := began()
+		r := serve("q", func(ctx context.Context, j *queue.Job) error { return errors.Join(h(ctx, j), within(ctx, time.Second)) },
+			handlers.Options{})
+		w.enqueue("q", 4, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{PollInterval: time.Hour, Concurrency: 1}, r)
+		w.pass(time.Minute)
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(at(), want) {
+			w.Errorf("began at %v, want %v", at(), want)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "at_the_ready_time_of_a_delayed_job", func(w *world) {
+		h, at := began()
+		p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
+		delays := []time.Duration{3 * time.Second, 17 * time.Second, 31 * time.Second, 10 * time.Minute}
+		for _, d := range slices.Backward(delays) {
+			w.enqueue("q", 1, queue.EnqueueOptions{Delay: d})
+		}
+		w.pass(time.Hour)
+		for i, d := range delays {
+			// A look is worth no more than the resolution of the database's clock.
+			if got := at(); len(got) != len(delays) || got[i] < d || got[i] > d+time.Second {
+				w.Fatalf("began at %v, want %v, at most a second late", got, delays)
+			}
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "when_a_retry_is_due", func(w *world) {
+		h, at := began()
+		r := serve("q", func(ctx context.Context, j *queue.Job) error {
+			_ = h(ctx, j)
+			if j.Attempt < 3 {
+				return handlers.RetryAfter(40*time.Second, errors.New("not yet"))
+			}
+			return nil
+		}, handlers.Options{})
+		w.enqueue("q", 1, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{PollInterval: time.Hour}, r)
+		w.pass(time.Hour)
+		if got := at(); len(got) != 3 || got[1] > 41*time.Second || got[2] > 82*time.Second {
+			w.Errorf("began at %v, want every 40 s", got)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "when_the_lease_of_another_worker_ends", func(w *world) {
+		h, at := began()
+		w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: 50 * time.Second})
+		w.claim("q", 1)
+		p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
+		w.pass(time.Hour)
+		if got := at(); len(got) != 1 || got[0] < 51*time.Second || got[0] > 52*time.Second {
+			w.Errorf("began at %v, want right after 51 s", got)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "when_a_paused_queue_is_resumed", func(w *world) {
+		h, at := began()
+		must(w.T, w.client.Pause(w.Context(), "q"))
+		p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
+		w.enqueue("q", 1, queue.EnqueueOptions{})
+		w.pass(time.Minute)
+		if got := at(); len(got) != 0 {
+			w.Errorf("began at %v while paused", got)
+		}
+		must(w.T, w.client.Resume(w.Context(), "q"))
+		synctest.Wait()
+		if got := at(); !slices.Equal(got, []time.Duration{time.Minute}) {
+			w.Errorf("began at %v, want at once after the minute", got)
+		}
+		w.stop(p)
+	})
+
+	t.Run("by_polling_for_a_job_of_another_process", func(t *testing.T) {
+		t.Parallel()
+		c, path := open(t)
+		ran := make(chan int64, 1)
+		background(t, c, serve("q", func(_ context.Context, j *queue.Job) error { ran <- j.ID; return nil }, handlers.Options{}),
+			runtime.Config{PollInterval: 5 * time.Millisecond})
+		other := reopen(t, path)
+		for range 5 {
+			id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
+			if got := receive(t, ran); got != id {
+				t.Errorf("job %d ran, want %d", got, id)
+			}
+		}
+	})
+}
+
+func TestFairness(t *testing.T) {
+	t.Parallel()
+
+	bubble(t, "K96_one_queue_is_always_full", func(w *world) {
+		// Its jobs take no time at all: whoever looks at nothing else while there is something to claim sees nothing else.
+		var flood atomic.Int64
+		r := handlers.NewRegistry()
+		r.Register("full", handlers.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			if flood.Add(1) > 3000 {
+				return nil
+			}
+			_, err := w.client.Enqueue(ctx, queue.NewJob{Queue: "full"}) // one more for each that is done
+			return err
+		}), handlers.Options{})
+		var before []int64
+		r.Register("rare", handlers.HandlerFunc(func(context.Context, *queue.Job) error {
+			before = append(before, flood.Load())
+			return nil
+		}), handlers.Options{Concurrency: 1})
+		w.enqueue("full", 50, queue.EnqueueOptions{})
+		w.enqueue("rare", 20, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{Concurrency: 4}, r)
+		w.pass(time.Minute)
+		if len(before) != 20 || before[19] > 2000 {
+			w.Errorf("%d rare jobs ran, after %v of the others, want them in between", len(before), before)
+		}
+		w.stop(p)
+	})
+
+	for _, slots := range []int{1, 2, 3} {
+		bubble(t, fmt.Sprintf("K96_two_full_queues_share_%d_slots", slots), func(w *world) {
+			w.enqueue("a", 1000, queue.EnqueueOptions{Priority: 9})
+			w.enqueue("b", 1000, queue.EnqueueOptions{})
+			var a, b ledger
+			r := serve("a", a.taking(time.Second), handlers.Options{})
+			r.Register("b", b.taking(time.Second), handlers.Options{})
+			p := w.start(runtime.Config{Concurrency: slots}, r)
+			w.pass(100 * time.Second)
+			if n, m := len(a.all()), len(b.all()); min(n, m) < 45*slots || n+m < 99*slots {
+				w.Errorf("%d and %d jobs ran, want half of %d each", n, m, 100*slots)
+			}
+			w.stop(p)
+		})
+	}
+
+	bubble(t, "slots_that_one_queue_does_not_need_go_to_the_other", func(w *world) {
+		w.enqueue("a", 1, queue.EnqueueOptions{})
+		w.enqueue("b", 100, queue.EnqueueOptions{})
+		r := serve("a", w.ledger.taking(time.Minute), handlers.Options{})
+		r.Register("b", w.ledger.taking(time.Minute), handlers.Options{})
+		p := w.start(runtime.Config{Concurrency: 16}, r)
+		w.pass(time.Second)
+		if running, _ := w.ledger.count(); running != 16 {
+			w.Errorf("%d handlers run, want 16", running)
+		}
+		w.stop(p)
+	})
+}
+
+// A claim is a write. An idle worker makes none, and a fleet few for each job.
+func TestClaimCost(t *testing.T) {
+	t.Parallel()
+
+	bubble(t, "K95_an_idle_worker_claims_nothing", func(w *world) {
+		r := handlers.NewRegistry()
+		for i := range 10 {
+			r.Register(fmt.Sprint("q", i), w.ledger.taking(0), handlers.Options{})
+		}
+		w.enqueue("q1", 1, queue.EnqueueOptions{Delay: 24 * time.Hour})
+		p := w.start(runtime.Config{}, r)
+		w.pass(time.Hour)
+		if n := len(p.store.made("claim")); n > 1 {
+			w.Errorf("%d claims in an idle hour", n)
+		}
+		if n := len(p.store.made("next")); n > 300 {
+			w.Errorf("%d looks in an idle hour, want two a minute", n)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "K89_an_idle_fleet_makes_few_claims_for_a_job", func(w *world) {
+		const workers, jobs = 4, 120
+		r := serve("q", w.ledger.taking(100*time.Millisecond), handlers.Options{})
+		var fleet []*process
+		for range workers {
+			fleet = append(fleet, w.start(runtime.Config{Concurrency: 200}, r))
+		}
+		w.pass(time.Second)
+		for range jobs {
+			w.enqueue("q", 1, queue.EnqueueOptions{})
+			w.pass(1100 * time.Millisecond)
+		}
+		claims := 0
+		for _, p := range fleet {
+			claims += len(p.store.made("claim"))
+		}
+		if claims >= 5*jobs {
+			w.Errorf("%d claims for %d jobs, want fewer than five each", claims, jobs)
+		}
+		w.stop(fleet...)
+	})
+}
+
+func TestUntilIdle(t *testing.T) {
+	t.Parallel()
+
+	// until runs a worker until it is idle and returns how long that took.
+	until := func(w *world, r *handlers.Registry) time.Duration {
+		w.Helper()
+		began := time.Now()
+		p := w.start(runtime.Config{UntilIdle: true}, r)
+		if err := p.wait(); err != nil {
+			w.Errorf("Run returned %v, want nil", err)
+		}
+		return time.Since(began)
+	}
+
+	bubble(t, "ends_when_all_is_done", func(w *world) {
+		ids := w.enqueue("q", 50, queue.EnqueueOptions{})
+		if took := until(w, serve("q", w.ledger.taking(time.Second), handlers.Options{})); took > 5*time.Second {
+			w.Errorf("took %v, want four batches of a second", took)
+		}
+		w.ledger.wantOnce(w.T, ids...)
+		w.wantState(gone, ids...)
+	})
+
+	bubble(t, "ends_at_once_without_jobs", func(w *world) {
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took != 0 {
+			w.Errorf("took %v, want no time", took)
+		}
+	})
+
+	bubble(t, "ends_at_once_without_handlers", func(w *world) {
+		w.enqueue("q", 1, queue.EnqueueOptions{})
+		if took := until(w, handlers.NewRegistry()); took != 0 {
+			w.Errorf("took %v, want no time", took)
+		}
+	})
+
+	bubble(t, "a_delayed_job_that_was_never_tried_does_not_hold_it", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{Delay: time.Hour})
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took > time.Second {
+			w.Errorf("took %v, want no time", took)
+		}
+		w.wantState(queue.Pending, ids...)
+	})
+
+	bubble(t, "a_retry_holds_it", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
+		took := until(w, serve("q", func(_ context.Context, j *queue.Job) error {
+			if j.Attempt == 1 {
+				return handlers.RetryAfter(10*time.Minute, nil)
+			}
+			return nil
+		}, handlers.Options{}))
+		if took < 10*time.Minute || took > 11*time.Minute {
+			w.Errorf("took %v, want a little over ten minutes", took)
+		}
+		w.wantState(gone, ids...)
+	})
+
+	bubble(t, "a_snooze_does_not_hold_it", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
+		took := until(w, serve("q", func(context.Context, *queue.Job) error { return handlers.Snooze(time.Hour) }, handlers.Options{}))
+		if took > 2*time.Second {
+			w.Errorf("took %v, want no time", took)
+		}
+		w.wantState(queue.Pending, ids...)
+	})
+
+	bubble(t, "a_job_that_another_worker_runs_holds_it", func(w *world) {
+		w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Hour})
+		other := w.claim("q", 1)
+		began := time.Now()
+		p := w.start(runtime.Config{UntilIdle: true}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		w.pass(5 * time.Minute)
+		if _, err := w.client.Ack(w.Context(), other[0].Handle()); err != nil {
+			w.Fatal(err)
+		}
+		must(w.T, p.wait())
+		if took := time.Since(began); took < 5*time.Minute || took > 5*time.Minute+2*time.Second {
+			w.Errorf("took %v, want until the other was done", took)
+		}
+	})
+
+	bubble(t, "a_job_of_a_worker_that_died_holds_it", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Minute})
+		w.claim("q", 1)
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took < time.Minute || took > 2*time.Minute {
+			w.Errorf("took %v, want a little over the lease", took)
+		}
+		w.wantState(gone, ids...)
+	})
+
+	bubble(t, "a_paused_queue_does_not_hang_it", func(w *world) {
+		ids := w.enqueue("q", 3, queue.EnqueueOptions{})
+		must(w.T, w.client.Pause(w.Context(), "q"))
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took > time.Second {
+			w.Errorf("took %v, want no time", took)
+		}
+		w.wantState(queue.Pending, ids...)
+	})
+
+	bubble(t, "an_expired_job_does_not_hang_it", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{Expires: time.Second})
+		w.pass(3 * time.Second)
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took > 7*time.Second {
+			w.Errorf("took %v, want no longer than a sweep", took)
+		}
+		w.wantState(queue.Dead, ids...)
+		w.ledger.wantOnce(w.T) // no job ran
+	})
+
+	bubble(t, "an_outage_does_not_end_it", func(w *world) {
+		ids := w.enqueue("q", 3, queue.EnqueueOptions{})
+		p := w.prepare(runtime.Config{UntilIdle: true, NoScheduler: true}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		p.store.inject(first(3, failing(queue.ErrBusy), "idle", "claim", "next"))
+		w.run(p)
+		must(w.T, p.wait())
+		if n := p.store.failed(); n != 3 {
+			w.Errorf("%d faults reached the worker, want 3", n)
+		}
+		w.ledger.wantOnce(w.T, ids...)
+	})
+
+	t.Run("over_a_real_file", func(t *testing.T) {
+		t.Parallel()
+		c, _ := open(t)
+		l := new(ledger)
+		ids := enqueue(t, c, "q", 300, queue.EnqueueOptions{})
+		w, err := runtime.New(c, serve("q", l.taking(0), handlers.Options{}), runtime.Config{UntilIdle: true, Logger: new(logbook).logger()})
+		must(t, err)
+		must(t, w.Run(t.Context()))
+		l.wantOnce(t, ids...)
+		left, err := c.List(t.Context(), queue.Filter{})
+		must(t, err)
+		if len(left) != 0 {
+			t.Errorf("%d jobs are left", len(left))
+		}
+	})
+}
+
+func TestClaimedAtStop(t *testing.T) {
+	t.Parallel()
+
+	bubble(t, "jobs_claimed_while_a_stop_came_in_are_handed_back", func(w *world) {
+		ids := w.enqueue("q", 5, queue.EnqueueOptions{})
+		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		p.store.injectAfter(func(_ context.Context, op string) error {
+			if op == "claim" {
+				<-time.After(time.Second)
+			}
+			return nil
+		})
+		w.run(p)
+		w.pass(500 * time.Millisecond)
+		w.wantState(queue.Processing, ids...)
+		w.stop(p)
+		w.ledger.wantOnce(w.T) // no job ran
+		for _, id := range ids {
+			if j := w.get(id); j.State != queue.Pending || j.Attempt != 0 || time.Until(j.RunAt) > 500_000_000*time.Second {
+				w.Errorf("job %d: %+v, want it pending, ready and without a spent attempt", id, j)
+			}
+		}
+	})
+
+	bubble(t, "and_lapse_if_that_fails", func(w *world) {
+		ids := w.enqueue("q", 2, queue.EnqueueOptions{VisibilityTimeout: 5 * time.Second})
+		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		p.store.injectAfter(func(ctx context.Context, op string) error {
+			if op == "claim" {
+				<-time.After(time.Second)
+			}
+			return failing(queue.ErrUnavailable, "release")(ctx, op)
+		})
+		p.store.Store = undone{w.store}
+		w.run(p)
+		w.pass(500 * time.Millisecond)
+		w.stop(p)
+		w.log.want(w.T, 1, "level=WARN", "could not be handed back", "jobs=2")
+		other := w.start(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		w.pass(time.Minute)
+		w.wantState(gone, ids...)
+		w.stop(other)
+	})
+}
+
+// undone is a store that forgets to release.
+type undone struct{ sqlstore.Store }
+
+func (undone) Release(_ context.Context, releases []sqlstore.Releasing) ([]bool, error) {
+	return make([]bool, len(releases)), nil
+}
