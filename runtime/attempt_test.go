@@ -216,8 +216,8 @@ func TestTimeout(t *testing.T) {
 
 	bubble(t, "none_without_one", func(w *world) {
 		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
-		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(240*time.Hour), handlers.Options{}))
-		w.pass(241 * time.Hour)
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(5*time.Hour), handlers.Options{}))
+		w.pass(6 * time.Hour)
 		w.wantState(gone, ids...)
 		w.ledger.wantCause(w.T, ids[0], nil)
 		w.stop(p)

@@ -71,12 +71,12 @@ func TestClaim(t *testing.T) {
 	})
 
 	bubble(t, "K9_each_job_ends_once_however_much_is_swept", func(w *world) {
-		const n = 1200
+		const n = 600
 		var ids []int64
 		ids = append(ids, w.enqueue("q", n/2, queue.EnqueueOptions{})...)
 		doomed := w.enqueue("q", n/2, queue.EnqueueOptions{Priority: -1, Expires: 2 * time.Second})
 		ids = append(ids, doomed...)
-		r := serve("q", w.ledger.taking(50*time.Millisecond), handlers.Options{})
+		r := serve("q", w.ledger.taking(100*time.Millisecond), handlers.Options{})
 		var workers []*process
 		for range 4 {
 			workers = append(workers, w.start(runtime.Config{Concurrency: 4, SweepInterval: 50 * time.Millisecond}, r))

@@ -16,10 +16,11 @@ import (
 // may be lost while the handler still runs.
 type flight struct {
 	slots   int
-	arrived chan struct{} // rung when a claim came in: the next heartbeat may be due earlier than thought
+	arrived chan struct{} // rung when a claim came in whose heartbeat is due earlier than the alarm
 
 	mu        sync.Mutex
 	held      map[queue.Handle]*attempt // claims that are ours
+	alarm     time.Time                 // when the next heartbeat was due when last asked; zero: there was none
 	active    map[*attempt]struct{}     // handlers that have not returned
 	taken     int                       // slots: the active handlers without the stuck ones
 	perLine   map[*line]int             // active handlers of each queue
@@ -103,9 +104,14 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 	f.held[a.job.Handle()] = a
 	f.taken++
 	f.perLine[a.line]++
-	ring(f.arrived)
+	if f.alarm.IsZero() || a.beatDue().Before(f.alarm) {
+		ring(f.arrived)
+	}
 	return true
 }
+
+// beatDue is when the claim wants a heartbeat. flight is locked.
+func (a *attempt) beatDue() time.Time { return a.leaseEnd.Add(-a.lease() * (heartbeats - 1) / heartbeats) }
 
 func lastAttempt(j *queue.Job) bool { return j.Attempt >= j.MaxAttempts }
 
@@ -223,8 +229,7 @@ func (f *flight) claimsHeld() (held []*attempt, due, end time.Time) {
 		if a.refused || a.delivery.AckedInTx() {
 			continue // a heartbeat would be refused once the transaction commits, and that is no loss
 		}
-		beat := a.leaseEnd.Add(-a.lease() * (heartbeats - 1) / heartbeats)
-		if len(held) == 0 || beat.Before(due) {
+		if beat := a.beatDue(); len(held) == 0 || beat.Before(due) {
 			due = beat
 		}
 		if len(held) == 0 || a.leaseEnd.Before(end) {
@@ -232,6 +237,7 @@ func (f *flight) claimsHeld() (held []*attempt, due, end time.Time) {
 		}
 		held = append(held, a)
 	}
+	f.alarm = due
 	return held, due, end
 }
 

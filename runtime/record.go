@@ -103,7 +103,7 @@ type recorded struct {
 func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
 	var acks, retries, fails, releases []answer
 	for _, ans := range batch {
-		if !w.flight.holds(ans.attempt) && !ans.inTx {
+		if !w.flight.holds(ans.attempt) {
 			ans.log.Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
 			continue
 		}

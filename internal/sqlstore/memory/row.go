@@ -92,7 +92,7 @@ func claimOrder(a, b *sqlstore.Row) int {
 // shown is the copy of a job that leaves the store, with at most limit bytes of its payload and without failures.
 func shown(r *sqlstore.Row, limit int64) sqlstore.Row {
 	c := *r
-	c.Payload = append([]byte{}, r.Payload[:min(int64(len(r.Payload)), limit)]...)
+	c.Payload = append([]byte{}, r.Payload[:min(int64(len(r.Payload)), max(limit, 0))]...)
 	c.Stamps = copyStamps(r.Stamps)
 	c.ClaimedAt = copyOf(r.ClaimedAt)
 	c.ClaimExpiresAt = copyOf(r.ClaimExpiresAt)

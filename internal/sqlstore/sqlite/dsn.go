@@ -11,6 +11,7 @@ import (
 // Options are how a file is opened. The zero value is the safe default.
 type Options struct {
 	// BusyTimeout is how long a write waits for the lock of another process before it answers ErrBusy; zero is 5 s.
+	// Opening waits for at least a minute if the schema has to be made or brought up to date.
 	BusyTimeout time.Duration
 	// Synchronous is FULL (zero value: what was acknowledged survives a power cut) or NORMAL (survives a crash of the
 	// process; a power cut may take the last commits).
@@ -43,6 +44,10 @@ const (
 	callers             // a pool of the caller, who may create the file
 )
 
+// migrationPatience is how long to wait at least for another process that may be migrating the file: with millions of jobs
+// in it that takes longer than any write.
+const migrationPatience = time.Minute
+
 // walSizeLimit is the size in bytes to which a checkpoint cuts the WAL back after a long reader let it grow.
 const walSizeLimit = 64 << 20
 
@@ -58,14 +63,17 @@ func dsn(path string, o Options, r role) string {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/jobs.db
 	}
-	mode := "rw"
-	if r == callers {
+	mode, timeout := "rw", o.busyTimeout()
+	switch r {
+	case callers:
 		mode = "rwc"
+	case setup:
+		timeout = max(timeout, migrationPatience)
 	}
 	q := url.Values{
 		"mode":          {mode},
 		"_txlock":       {"immediate"},
-		"_busy_timeout": {fmt.Sprint(o.busyTimeout().Milliseconds())},
+		"_busy_timeout": {fmt.Sprint(timeout.Milliseconds())},
 	}
 	if r != setup {
 		q["_pragma"] = []string{

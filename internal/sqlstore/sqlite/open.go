@@ -72,7 +72,7 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	s := &Store{
 		path:    path,
 		options: o,
-		write:   &writer{pool: openPool(dsn(path, o, writing), 1), clock: o.Clock},
+		write:   &writer{pool: openPool(dsn(path, o, writing), 1), clock: o.Clock, patience: o.busyTimeout()},
 		readers: openPool(dsn(path, o, reader), readerConnections),
 	}
 	s.read = newSession(s.readers)
@@ -141,7 +141,7 @@ func createFile(path string) (err error) {
 		return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	if err := f.Close(); err != nil {
+	if err := closePrivate(f); err != nil {
 		return err
 	}
 	switch err := os.Link(f.Name(), path); {
@@ -155,11 +155,14 @@ func createFile(path string) (err error) {
 		if err != nil {
 			return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 		}
-		return own.Close()
+		return closePrivate(own)
 	default:
 		return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 	}
 }
+
+// closePrivate closes a new file of mode 0600, whatever the umask has made of it.
+func closePrivate(f *os.File) error { return errors.Join(f.Chmod(0o600), f.Close()) }
 
 // setUp brings a file to WAL mode and the newest schema, over one connection that is closed again.
 func setUp(ctx context.Context, path string, o Options) error {
@@ -182,7 +185,7 @@ func setUp(ctx context.Context, path string, o Options) error {
 		if _, err := schemaVersion(ctx, on); err != nil { // before anything is changed
 			return err
 		}
-		if err := useWAL(ctx, on, o.busyTimeout()); err != nil {
+		if err := useWAL(ctx, on, max(o.busyTimeout(), migrationPatience)); err != nil {
 			return err
 		}
 		return migrate(ctx, conn, on)

@@ -218,6 +218,9 @@ func TestOpenDB(t *testing.T) {
 		s := must(sqlite.OpenDB(t.Context(), db, quick))(t)
 		defer s.Close()
 		enqueue(t, s, newJob("q"))
+		if n := value[int64](t, db, "SELECT count(*) FROM __alkstore_live"); n != 1 {
+			t.Errorf("jobs that the pool sees: got %d, want 1", n)
+		}
 		if mode := value[string](t, db, "PRAGMA journal_mode"); mode != "wal" {
 			t.Errorf("journal mode: got %s, want wal", mode)
 		}

@@ -62,7 +62,13 @@ func (s *Store) snapshot(ctx context.Context, work func(on *session) error) (err
 		return err
 	}
 	defer done()
-	all, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	conn, err := s.readers.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	// Not on ctx, at whose end the transaction would close its statements under the one that is running.
+	all, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	version, _ := dataVersion(ctx, on)
+	wake("") // for what was written between the caller's last look and this one
 	for {
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -15,7 +16,9 @@ import (
 type writer struct {
 	pool  *sql.DB // of one connection
 	clock func() int64
-	turns turnstile
+	// patience is how long to wait for the lock of another process.
+	patience time.Duration
+	turns    turnstile
 
 	// Guarded by turns.
 	conn   *sql.Conn // nil until the first write and after a broken connection
@@ -46,7 +49,7 @@ func (w *writer) do(ctx context.Context, l lane, work func(ctx context.Context, 
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := w.on.exec(ctx, "begin"); err != nil {
+	if err := w.begin(ctx); err != nil {
 		if !errors.Is(kind(err), sqlstore.ErrBusy) { // busy: no transaction was begun
 			w.mend()
 		}
@@ -73,6 +76,21 @@ func (w *writer) do(ctx context.Context, l lane, work func(ctx context.Context, 
 	return t.woke, nil
 }
 
+// briefly is the busy timeout in wait_briefly.sql.
+const briefly = 25 * time.Millisecond
+
+// begin takes the write lock, waiting while another connection has it. SQLite looks for the lock ever more rarely, ten
+// times a second in the end, so that a process that writes without a break would keep the heartbeats of another waiting
+// for seconds. Hence it waits briefly, again and again.
+func (w *writer) begin(ctx context.Context) error {
+	for deadline := time.Now().Add(w.patience); ; {
+		_, err := w.on.exec(ctx, "begin")
+		if !errors.Is(kind(err), sqlstore.ErrBusy) || !time.Now().Before(deadline) {
+			return err
+		}
+	}
+}
+
 func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		return nil
@@ -82,6 +100,13 @@ func (w *writer) connect(ctx context.Context) error {
 		return err
 	}
 	w.conn, w.on = conn, newSession(conn)
+	if w.patience < briefly {
+		return nil
+	}
+	if _, err := w.on.exec(ctx, "wait_briefly"); err != nil {
+		w.drop()
+		return err
+	}
 	return nil
 }
 

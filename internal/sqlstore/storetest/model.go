@@ -18,7 +18,7 @@ func modelRules() []rule {
 // agreesWithModel does the same random things to the store and to the memory store, and compares each answer and,
 // from time to time, every job. STORETEST_SEED repeats a run.
 func agreesWithModel(e *env) {
-	const steps = 1_000
+	const steps = 800
 	seed := rand.Uint64()
 	if s, err := strconv.ParseUint(os.Getenv("STORETEST_SEED"), 10, 64); err == nil {
 		seed = s
