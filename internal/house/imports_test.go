@@ -75,6 +75,7 @@ var rooms = []room{
 		libs:  []string{"golang.org/x/image", "golang.org/x/sync"},
 	},
 	{dir: "internal/house"},
+	{dir: "internal/crashtest"},
 }
 
 // testLibs are what every test may import.

@@ -11,7 +11,7 @@ import (
 
 // ClaimBatch implements [sqlstore.Claims].
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, int(c.Limit), func(ctx context.Context, t *tx) error {
 		rows, err = t.claim(ctx, c)
 		return err
 	})

@@ -135,7 +135,7 @@ func pages(t testing.TB, s *Store, work func(ctx context.Context, t *tx) error) 
 		}
 		return n
 	}
-	err := s.writing(t.Context(), ordinary, func(ctx context.Context, tx *tx) error {
+	err := s.writing(t.Context(), ordinary, alone, func(ctx context.Context, tx *tx) error {
 		if err := work(ctx, tx); err != nil { // prepares the statements
 			return err
 		}
@@ -187,7 +187,7 @@ func BenchmarkClaim(b *testing.B) {
 					var worst time.Duration
 					for b.Loop() {
 						began := time.Now()
-						err := s.writing(b.Context(), ordinary, func(ctx context.Context, tx *tx) error {
+						err := s.writing(b.Context(), ordinary, alone, func(ctx context.Context, tx *tx) error {
 							return cmp.Or(r.do(ctx, tx), errUndo)
 						})
 						if !errors.Is(err, errUndo) {

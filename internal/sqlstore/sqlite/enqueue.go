@@ -16,7 +16,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []sqlstore.NewJob) (ids []int6
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(jobs), func(ctx context.Context, t *tx) error {
 		ids, err = t.enqueue(ctx, jobs)
 		return err
 	})

@@ -108,7 +108,7 @@ func TestSettings(t *testing.T) {
 						pool.SetConnMaxLifetime(time.Nanosecond)
 					}
 				}
-				err := s.writing(t.Context(), ordinary, func(_ context.Context, tx *tx) error {
+				err := s.writing(t.Context(), ordinary, alone, func(_ context.Context, tx *tx) error {
 					check(round+" connection of the writer", s.write.conn, writing)
 					return errors.New("undo")
 				})
@@ -129,7 +129,7 @@ func TestHalfReadRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		half := errors.New("half")
-		err := s.writing(t.Context(), ordinary, func(ctx context.Context, tx *tx) error {
+		err := s.writing(t.Context(), ordinary, alone, func(ctx context.Context, tx *tx) error {
 			return tx.query(ctx, "claim", func(*sql.Rows) error { return half }, arguments(statement("claim"), map[string]any{
 				"queue": "q", "claimant": "me", "limit": 3, "kind": "any", "now": tx.now,
 			})...)

@@ -31,9 +31,11 @@ type Store struct {
 
 var _ sqlstore.Store = (*Store)(nil)
 
-// writing runs work in one write transaction and then tells the watchers what it woke.
-func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Context, t *tx) error) error {
-	woke, err := s.write.do(ctx, l, work)
+// writing runs work in a write transaction and then tells the watchers what it woke.
+func (s *Store) writing(
+	ctx context.Context, l lane, size int, work func(ctx context.Context, t *tx) error,
+) error {
+	woke, err := s.write.do(ctx, l, size, work)
 	for _, queue := range woke {
 		s.signals.send(queue)
 	}
