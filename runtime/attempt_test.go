@@ -27,6 +27,8 @@ func (badChain) Error() string { return "bad chain" }
 func (badChain) Is(error) bool { panic("no chain") }
 func (badChain) Unwrap() error { panic("no chain") }
 
+func nothing() any { return nil }
+
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	errBoom := errors.New("boom")
@@ -59,7 +61,7 @@ func TestAnswers(t *testing.T) {
 			state: gone, log: []string{"level=INFO", "cancelled by its handler", "boom"}},
 		{name: "K27_panic", handler: func(*queue.Job) error { panic("oh no") },
 			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: oh no", history: 1},
-		{name: "K27_panic_nil", handler: func(*queue.Job) error { panic(nil) },
+		{name: "K27_panic_nil", handler: func(*queue.Job) error { panic(nothing()) },
 			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: nil", history: 1},
 		{name: "K27_Goexit", handler: func(*queue.Job) error { goruntime.Goexit(); return nil },
 			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: the handler called runtime.Goexit", history: 1},
@@ -189,7 +191,7 @@ func TestTimeout(t *testing.T) {
 		{"an_error_of_its_own_is_kept", func(error) error { return errors.New("half done") }, queue.Pending,
 			"handler timed out after 5s: half done"},
 		{"nil_is_acked", func(error) error { return nil }, gone, ""},
-		{"fail_fails", func(cause error) error { return handlers.Fail(cause) }, queue.Dead, "handler timed out"},
+		{"fail_fails", handlers.Fail, queue.Dead, "handler timed out"},
 		{"an_error_whose_chain_panics", func(error) error { return badChain{} }, queue.Pending,
 			"handler timed out after 5s: bad chain"},
 		{"a_panic_is_a_panic", func(error) error { panic("oh no") }, queue.Pending, "panic: oh no"},

@@ -99,10 +99,11 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 	trouble := newOutage(w.log, "claims")
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	bell := w.claims.bell
 	for {
 		select {
 		case <-ctx.Done():
-		case <-w.claims.bell:
+		case <-bell:
 		case <-timer.C:
 		}
 		if ctx.Err() != nil {
@@ -119,6 +120,7 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 			}
 		}
 		asked, wait, err := w.claimRound(ctx, working, outlooks)
+		bell = w.claims.bell
 		switch {
 		case err == nil:
 			if asked {
@@ -126,6 +128,7 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 			}
 		case queue.Transient(err) && ctx.Err() == nil:
 			wait = trouble.wait(err)
+			bell = nil // whatever comes meanwhile keeps ringing
 			for _, o := range outlooks {
 				o.next = time.Time{}
 			}
@@ -208,7 +211,8 @@ func (w *Worker) look(ctx context.Context, outlooks []*outlook) (asked bool, err
 		o.quiet = true
 		o.next = now.Add(longestLook)
 		if known {
-			o.next = now.Add(min(wait, longestLook))
+			// The database counts whole seconds: what it calls one second away may be a moment away.
+			o.next = now.Add(min(max(wait-time.Second, hesitation), longestLook))
 		}
 	}
 	return true, nil

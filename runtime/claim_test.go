@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -222,6 +223,25 @@ func TestClaimOutage(t *testing.T) {
 		w.stop(p)
 	})
 
+	bubble(t, "wake_ups_do_not_make_an_outage_a_hot_loop", func(w *world) {
+		p := w.prepare(runtime.Config{NoScheduler: true}, serve("q", w.ledger.taking(10*time.Second), handlers.Options{}))
+		p.store.inject(failing(queue.ErrUnavailable))
+		w.run(p)
+		for range 2000 {
+			w.enqueue("q", 1, queue.EnqueueOptions{})
+			w.pass(5 * time.Millisecond)
+		}
+		if n := p.store.failed("claim", "next"); n < 10 || n > 50 {
+			w.Errorf("%d tries in ten seconds, want two or three a second", n)
+		}
+		p.store.inject(nil)
+		w.pass(time.Second)
+		if running, _ := w.ledger.count(); running != 16 {
+			w.Errorf("%d handlers run, want all slots taken", running)
+		}
+		w.stop(p)
+	})
+
 	bubble(t, "looks_that_fail_are_repeated", func(w *world) {
 		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
 		w.pass(time.Minute)
@@ -371,27 +391,40 @@ func TestFairness(t *testing.T) {
 	t.Parallel()
 
 	bubble(t, "K96_one_queue_is_always_full", func(w *world) {
-		// Its jobs take no time at all: whoever looks at nothing else while there is something to claim sees nothing else.
-		var flood atomic.Int64
+		// Its jobs take no time at all, and a claim does: there is always room for more of them. Whoever looks at nothing
+		// else while there is something to claim sees nothing else.
+		const flood = 2000
+		var done atomic.Int64
 		r := handlers.NewRegistry()
 		r.Register("full", handlers.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
-			if flood.Add(1) > 3000 {
+			jobs := []queue.NewJob{{Queue: "full"}} // one more for each that is done
+			switch n := done.Add(1); {
+			case n > flood:
 				return nil
+			case n%100 == 0:
+				jobs = append(jobs, queue.NewJob{Queue: "rare", Payload: []byte(fmt.Sprint(n))})
 			}
-			_, err := w.client.Enqueue(ctx, queue.NewJob{Queue: "full"}) // one more for each that is done
+			_, err := w.client.Enqueue(ctx, jobs...)
 			return err
 		}), handlers.Options{})
-		var before []int64
-		r.Register("rare", handlers.HandlerFunc(func(context.Context, *queue.Job) error {
-			before = append(before, flood.Load())
-			return nil
+		waited := make(map[string]int64)
+		r.Register("rare", handlers.HandlerFunc(func(_ context.Context, j *queue.Job) error {
+			n, err := strconv.ParseInt(string(j.Payload), 10, 64)
+			waited[string(j.Payload)] = done.Load() - n
+			return err
 		}), handlers.Options{Concurrency: 1})
 		w.enqueue("full", 50, queue.EnqueueOptions{})
-		w.enqueue("rare", 20, queue.EnqueueOptions{})
-		p := w.start(runtime.Config{Concurrency: 4}, r)
+		p := w.prepare(runtime.Config{Concurrency: 4, NoScheduler: true}, r)
+		p.store.inject(slow(time.Millisecond, "claim"))
+		w.run(p)
 		w.pass(time.Minute)
-		if len(before) != 20 || before[19] > 2000 {
-			w.Errorf("%d rare jobs ran, after %v of the others, want them in between", len(before), before)
+		if len(waited) != flood/100 {
+			w.Errorf("%d rare jobs ran, want %d", len(waited), flood/100)
+		}
+		for n, others := range waited {
+			if others > 40 {
+				w.Errorf("the rare job of %s waited for %d of the others, want a few", n, others)
+			}
 		}
 		w.stop(p)
 	})

@@ -39,6 +39,7 @@ type attempt struct {
 	cancel   context.CancelCauseFunc
 
 	// Guarded by flight.mu.
+	claimed  time.Time // the first lease began then or later
 	leaseEnd time.Time // by this process's own clock; the database's idea of it is never earlier
 	returned bool      // the handler has: recording its answer tells what became of the claim
 	refused  bool      // by the database, to a heartbeat: there will be no more
@@ -99,6 +100,7 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 	if f.taken == 0 {
 		f.landed = make(chan struct{})
 	}
+	a.claimed = asked
 	a.leaseEnd = asked.Add(a.lease())
 	f.active[a] = struct{}{}
 	f.held[a.job.Handle()] = a
@@ -111,7 +113,9 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 }
 
 // beatDue is when the claim wants a heartbeat. flight is locked.
-func (a *attempt) beatDue() time.Time { return a.leaseEnd.Add(-a.lease() * (heartbeats - 1) / heartbeats) }
+func (a *attempt) beatDue() time.Time {
+	return a.leaseEnd.Add(-a.lease() * (heartbeats - 1) / heartbeats)
+}
 
 func lastAttempt(j *queue.Job) bool { return j.Attempt >= j.MaxAttempts }
 
@@ -206,13 +210,13 @@ func (f *flight) strand(a *attempt) bool {
 }
 
 // renewed notes that the claims were extended by a call that began at the given time. It says whether the next suspect
-// may start because of it.
+// may start because of it: one that was extended along with others, before its own time, has proven nothing.
 func (f *flight) renewed(kept []*attempt, at time.Time) (proven bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range kept {
 		a.leaseEnd = at.Add(a.lease())
-		if f.probation == a && !lastAttempt(a.job) {
+		if f.probation == a && !lastAttempt(a.job) && at.Sub(a.claimed) >= a.lease()/heartbeats {
 			f.probation = nil
 			proven = true
 		}

@@ -152,6 +152,23 @@ func TestSuspects(t *testing.T) {
 		w.stop(p)
 	})
 
+	bubble(t, "K25_a_heartbeat_for_the_sake_of_another_job_proves_nothing", func(w *world) {
+		ids := abandoned(w, 3, queue.EnqueueOptions{})
+		w.enqueue("q", 1, queue.EnqueueOptions{Priority: -1, VisibilityTimeout: time.Second}) // with three heartbeats a second
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(time.Minute), handlers.Options{}))
+		w.pass(20 * time.Second)
+		var at []time.Duration
+		for _, r := range w.ledger.all() {
+			if slices.Contains(ids, r.id) {
+				at = append(at, r.start)
+			}
+		}
+		if len(at) != 3 || at[1]-at[0] < beat || at[2]-at[1] < beat {
+			w.Errorf("suspects began at %v, want at least %v apart", at, beat)
+		}
+		w.stop(p)
+	})
+
 	bubble(t, "K25_short_ones_follow_one_another_without_a_pause", func(w *world) {
 		ids := abandoned(w, 50, queue.EnqueueOptions{})
 		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(100*time.Millisecond), handlers.Options{}))
@@ -169,12 +186,12 @@ func TestSuspects(t *testing.T) {
 			w.claim(name, 3)
 		}
 		w.pass(lease + time.Second)
-		r := serve("a", w.ledger.taking(time.Second), handlers.Options{})
-		r.Register("b", w.ledger.taking(time.Second), handlers.Options{})
+		r := serve("a", w.ledger.taking(1500*time.Millisecond), handlers.Options{})
+		r.Register("b", w.ledger.taking(1500*time.Millisecond), handlers.Options{})
 		p := w.start(runtime.Config{}, r)
 		w.pass(time.Minute)
 		runs := w.ledger.all()
-		if _, most := w.ledger.count(); most != 1 || len(runs) != 6 || runs[5].end > 6500*time.Millisecond {
+		if _, most := w.ledger.count(); most != 1 || len(runs) != 6 || runs[5].end > 9300*time.Millisecond {
 			w.Errorf("%d at the same time, %+v; want six, one by one and without pauses", most, runs)
 		}
 		w.stop(p)
@@ -315,6 +332,7 @@ func TestStuck(t *testing.T) {
 		}
 		w.log.want(w.T, 3, "ignores the end of its context")
 		close(hang)
+		w.pass(time.Second)
 		w.stop(p)
 	})
 

@@ -41,8 +41,8 @@ func (w *Worker) keepClaims(ctx context.Context, stop func()) (failed error) {
 			continue
 		case <-timer.C:
 		}
-		if held, _, end = w.flight.claimsHeld(); len(held) == 0 {
-			continue
+		if held, due, end = w.flight.claimsHeld(); len(held) == 0 || time.Now().Before(due) {
+			continue // the claim that was due is over
 		}
 		err := w.beat(ctx, held, end)
 		switch {

@@ -2,8 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -331,6 +333,50 @@ func TestLeaseEnd(t *testing.T) {
 	}
 }
 
+// What a real file answers while another connection holds its write lock is an outage, not a reason to stop.
+func TestHeartbeatLockedOut(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]time.Duration{
+		"K11_with_a_busy_timeout_longer_than_the_lease":  0,
+		"K11_with_a_busy_timeout_shorter_than_the_lease": 50 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "jobs.db")
+			c, err := queue.Open(t.Context(), path, &queue.Config{BusyTimeout: busy, Synchronous: queue.Normal})
+			must(t, err)
+			t.Cleanup(func() { must(t, c.Close()) })
+			other, err := sql.Open("sqlite", queue.SQLiteDSN(path))
+			must(t, err)
+			t.Cleanup(func() { must(t, other.Close()) })
+
+			enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})
+			began, causes := make(chan int, 2), make(chan error, 2)
+			background(t, c, serve("q", func(ctx context.Context, j *queue.Job) error {
+				began <- j.Attempt
+				if j.Attempt == 1 {
+					<-ctx.Done()
+				}
+				causes <- context.Cause(ctx)
+				return nil
+			}, handlers.Options{}), runtime.Config{Logger: new(logbook).logger(), SweepInterval: 100 * time.Millisecond})
+			receive(t, began)
+			tx, err := other.BeginTx(t.Context(), nil) // takes the write lock
+			must(t, err)
+			if cause := receive(t, causes); !errors.Is(cause, handlers.ErrLeaseLost) {
+				t.Errorf("got the cause %v, want ErrLeaseLost", cause)
+			}
+			must(t, tx.Rollback())
+			if attempt := receive(t, began); attempt != 2 {
+				t.Errorf("ran as attempt %d, want 2", attempt)
+			}
+			if cause := receive(t, causes); cause != nil {
+				t.Errorf("got the cause %v, want none", cause)
+			}
+		})
+	}
+}
+
 // K6 on a real file, in real time: what has to be quick competes for the processors and for one write lock. Were the
 // heartbeats to stand in line with the enqueues, they would wait for longer than the lease.
 //
@@ -348,7 +394,7 @@ func TestHeartbeatUnderLoad(t *testing.T) {
 		finished := make(chan struct{}, burners)
 		until := time.Now().Add(2 * lease)
 		burn := l.handler(func(context.Context, *queue.Job) error {
-			for time.Now().Before(until) { //nolint:revive // an empty loop is what burns
+			for time.Now().Before(until) {
 			}
 			finished <- struct{}{}
 			return nil

@@ -56,9 +56,10 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 	trouble := newOutage(w.log, "answers of handlers")
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	bell := w.answers.bell
 	for {
 		select {
-		case <-w.answers.bell:
+		case <-bell:
 		case <-pause.C:
 		case <-ctx.Done():
 			batch, _ := w.answers.take()
@@ -77,9 +78,11 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 			failed = done.broken
 			stop()
 		}
+		bell = w.answers.bell
 		switch {
 		case why != nil && ctx.Err() == nil:
 			pause.Reset(trouble.wait(why))
+			bell = nil // whatever comes meanwhile keeps ringing
 		case why != nil:
 			continue // the next turn is the last
 		case done.wrote:

@@ -69,6 +69,24 @@ func TestRecord(t *testing.T) {
 		w.stop(p)
 	})
 
+	bubble(t, "K19_answers_that_come_do_not_make_an_outage_a_hot_loop", func(w *world) {
+		w.enqueue("q", 1000, queue.EnqueueOptions{VisibilityTimeout: time.Minute})
+		p := w.start(runtime.Config{Concurrency: 1000}, serve("q", func(ctx context.Context, j *queue.Job) error {
+			return within(ctx, time.Duration(j.ID)*10*time.Millisecond)
+		}, handlers.Options{}))
+		p.store.inject(failing(queue.ErrBusy, "ack"))
+		w.pass(11 * time.Second)
+		if n := p.store.failed("ack"); n < 10 || n > 50 {
+			w.Errorf("%d tries for a thousand answers in ten seconds, want two or three a second", n)
+		}
+		p.store.inject(nil)
+		w.pass(time.Second)
+		if stats := w.stats("q"); stats.Processing != 0 {
+			w.Errorf("got %+v, want all acked", stats)
+		}
+		w.stop(p)
+	})
+
 	bubble(t, "K19_an_answer_is_tried_until_its_lease_ends", func(w *world) {
 		ids := w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: lease})
 		r := serve("q", w.ledger.taking(time.Second), handlers.Options{})

@@ -240,6 +240,20 @@ func TestStop(t *testing.T) {
 		w.wantState(queue.Processing, ids...)
 	})
 
+	bubble(t, "answers_that_came_while_the_last_call_hung", func(w *world) {
+		w.enqueue("q", 3, queue.EnqueueOptions{VisibilityTimeout: time.Hour})
+		p := w.start(runtime.Config{}, serve("q", func(ctx context.Context, j *queue.Job) error {
+			return within(ctx, time.Duration(j.ID)*time.Second)
+		}, handlers.Options{}))
+		p.store.inject(slow(time.Hour, "ack"))
+		w.pass(500 * time.Millisecond)
+		p.Stop()
+		if err := p.wait(); err == nil || !strings.Contains(err.Error(), "3 answers") {
+			w.Errorf("Run returned %v, want how many answers are lost", err)
+		}
+		w.log.want(w.T, 3, "level=ERROR", "could not be recorded")
+	})
+
 	bubble(t, "a_busy_database_at_the_stop_is_no_error", func(w *world) {
 		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
 		p.store.inject(func(ctx context.Context, op string) error {
