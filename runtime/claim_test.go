@@ -307,22 +307,24 @@ func TestWakeUp(t *testing.T) {
 		w.stop(p)
 	})
 
-	bubble(t, "at_the_ready_time_of_a_delayed_job", func(w *world) {
-		h, at := began()
-		p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
-		delays := []time.Duration{3 * time.Second, 17 * time.Second, 31 * time.Second, 10 * time.Minute}
-		for _, d := range slices.Backward(delays) {
-			w.enqueue("q", 1, queue.EnqueueOptions{Delay: d})
-		}
-		w.pass(time.Hour)
-		for i, d := range delays {
-			// A look is worth no more than the resolution of the database's clock.
-			if got := at(); len(got) != len(delays) || got[i] < d || got[i] > d+time.Second {
-				w.Fatalf("began at %v, want %v, at most a second late", got, delays)
+	for _, offset := range []time.Duration{0, 50 * time.Millisecond, 950 * time.Millisecond} {
+		bubble(t, fmt.Sprintf("at_the_ready_time_of_a_delayed_job_seen_%v_into_a_second", offset), func(w *world) {
+			h, at := began()
+			w.pass(offset)
+			p := w.start(runtime.Config{PollInterval: time.Hour}, serve("q", h, handlers.Options{}))
+			delays := []time.Duration{3 * time.Second, 17 * time.Second, 31 * time.Second, 10 * time.Minute}
+			for _, d := range slices.Backward(delays) {
+				w.enqueue("q", 1, queue.EnqueueOptions{Delay: d}) // from the whole second on
 			}
-		}
-		w.stop(p)
-	})
+			w.pass(time.Hour)
+			for i, d := range delays {
+				if got := at(); len(got) != len(delays) || got[i] < d || got[i] > d+150*time.Millisecond {
+					w.Fatalf("began at %v, want %v or a moment later", got, delays)
+				}
+			}
+			w.stop(p)
+		})
+	}
 
 	bubble(t, "when_a_retry_is_due", func(w *world) {
 		h, at := began()

@@ -179,7 +179,7 @@ func TestOutageLeavesNothingBehind(t *testing.T) {
 			}
 			p.store.inject(nil)
 			w.pass(10 * time.Minute)
-			if after := goruntime.NumGoroutine(); after != before || most > before+2*16 {
+			if after := goruntime.NumGoroutine(); after > before || most > before+2*16 {
 				t.Errorf("%d goroutines before, %d at most meanwhile, %d after", before, most, after)
 			}
 			for _, id := range long {

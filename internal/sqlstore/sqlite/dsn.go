@@ -64,10 +64,10 @@ func dsn(path string, o Options, r role) string {
 		path = "/" + path // C:/jobs.db
 	}
 	mode, timeout := "rw", o.busyTimeout()
-	switch r {
-	case callers:
+	if r == callers {
 		mode = "rwc"
-	case setup:
+	}
+	if r == setup {
 		timeout = max(timeout, migrationPatience)
 	}
 	q := url.Values{

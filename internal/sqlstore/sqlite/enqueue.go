@@ -60,14 +60,16 @@ type fired struct {
 
 func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, error) {
 	ids := make([]int64, len(jobs))
+	woken := ""
 	for i := range jobs {
 		id, err := t.insert(ctx, &jobs[i], fired{})
 		if err != nil {
 			return nil, err
 		}
 		ids[i] = id
-		if i == 0 || jobs[i].Queue != jobs[i-1].Queue {
-			t.wake(jobs[i].Queue)
+		if queue := jobs[i].Queue; i == 0 || queue != woken {
+			t.wake(queue)
+			woken = queue
 		}
 	}
 	return ids, nil

@@ -110,6 +110,26 @@ func TestLine(t *testing.T) {
 			t.Errorf("transactions: got %v, want %v", batches, want)
 		}
 	})
+	t.Run("a_call_that_wants_to_be_alone_is_alone_whatever_the_size_of_the_others", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		seen := make(map[*tx]int) // guarded by the transaction
+		for _, size := range []int{0, alone, 0, -1, alone} {
+			c.joins(&all, ordinary, size, func(t *tx) error {
+				if seen[t]++; size == alone && seen[t] > 1 {
+					return errors.New("is not alone")
+				}
+				return nil
+			}, c.wantNil)
+		}
+		close(c.release)
+		all.Wait()
+		for _, calls := range seen {
+			if calls > 3 {
+				t.Errorf("%d calls in one transaction, want the small ones at most", calls)
+			}
+		}
+	})
 	t.Run("T6_one_that_fails_takes_nothing_of_the_others_with_it", func(t *testing.T) {
 		c := newCrowd(t)
 		var all sync.WaitGroup

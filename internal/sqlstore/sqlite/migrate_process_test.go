@@ -18,7 +18,7 @@ func together(t *testing.T, children []*child, command string, args ...string) {
 		c.tell(command, args...)
 	}
 	for i, c := range children {
-		if _, err, died := c.answer(); err != nil || died {
+		if _, died, err := c.answer(); err != nil || died {
 			t.Errorf("process %d: %s %q: %v, died %v", i, command, args, err, died)
 		}
 	}
@@ -75,7 +75,7 @@ func TestMigrationKilled(t *testing.T) {
 			}
 			c := startChild(t)
 			c.tell("die", path, strconv.Itoa(n))
-			steps, err, died := c.answer()
+			steps, died, err := c.answer()
 			if err != nil {
 				t.Fatalf("killed at step %d: %v", n, err)
 			}

@@ -46,7 +46,7 @@ func (w *writer) do(
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &call{ctx: ctx, size: size, work: work}
+	c := &call{ctx: ctx, size: max(size, 1), work: work}
 	if leads := w.line.join(c, l); !leads {
 		select {
 		case <-c.ready:
@@ -144,8 +144,7 @@ const briefly = 25 * time.Millisecond
 // SQLite looks for a lock ever more rarely, ten times a second in the end, so that a process that writes without a break
 // would keep the heartbeats of another waiting for seconds. Hence it waits briefly, again and again.
 func (w *writer) begin(batch []*call) ([]*call, error) {
-	var patience *time.Timer
-	for {
+	for left := w.patience; ; left -= briefly {
 		ctx, release := waiting(batch)
 		err := w.connect(ctx)
 		if err == nil {
@@ -159,16 +158,7 @@ func (w *writer) begin(batch []*call) ([]*call, error) {
 		if w.on != nil && !busy { // busy: no transaction was begun
 			w.mend()
 		}
-		if patience == nil {
-			patience = time.NewTimer(w.patience)
-			defer patience.Stop()
-		}
-		over := !busy
-		select {
-		case <-patience.C:
-			over = true
-		default:
-		}
+		over := !busy || left <= briefly
 		var staying []*call
 		for _, c := range batch {
 			if c.err = c.ctx.Err(); c.err == nil {
