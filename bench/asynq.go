@@ -14,7 +14,7 @@ import (
 
 func asynqSpecs() []*Spec {
 	spec := func(name string, server ServerKind, check, remark string, only ...string) *Spec {
-		return &Spec{Name: name, Kind: ServerPeer, Server: server, Eager: check, Only: only, Open: openAsynq,
+		return &Spec{Name: name, Kind: ServerPeer, Server: server, Seeder: "asynq", Eager: check, Only: only, Open: openAsynq,
 			Modules:  []string{"github.com/hibiken/asynq"},
 			Settings: string(server) + ", no snapshots, unix socket, Concurrency 10, TaskCheckInterval " + check + remark,
 			Cannot: map[string]string{

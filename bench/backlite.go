@@ -111,7 +111,8 @@ func (b *backliteSubject) Work(ctx context.Context, w Workload) (stop func() err
 	}
 	return func() error {
 		close(ended)
-		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+		// Tasks that were claimed but not begun keep it from ever stopping.
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if !b.client.Stop(ctx) {
 			return errors.New("did not stop in time")

@@ -93,25 +93,45 @@ func (b *bench) at(ctx context.Context, s *Spec, work func(p Place) error) error
 
 // atSeeded runs work in a place that the order has filled. It is filled once for a whole run and copied for each use.
 func (b *bench) atSeeded(ctx context.Context, s *Spec, fill order, work func(p Place) error) error {
+	fill.Subject = s.Name
+	if s.Seeder != "" {
+		fill.Subject = s.Seeder
+	}
 	return b.within(ctx, s, func(h host) (*site, error) {
-		key := fmt.Sprint(s.Name, fill.Step, fill.Case, fill.Jobs)
-		seed, ok := b.seeds[key]
-		if !ok {
-			var err error
-			if seed, err = h.fresh(ctx); err != nil {
-				return nil, err
-			}
-			b.seeds[key] = seed
-			fill.Subject, fill.Place, fill.Limit = s.Name, seed.Place, 30*time.Minute
-			if _, err := runStep(ctx, fill); err != nil {
-				return nil, err
-			}
-			if err := seed.freeze(); err != nil {
-				return nil, err
-			}
+		seed, err := b.seed(ctx, fill)
+		if err != nil {
+			return nil, fmt.Errorf("fill the database: %w", err)
 		}
 		return h.clone(ctx, seed)
 	}, work)
+}
+
+func (b *bench) seed(ctx context.Context, fill order) (*site, error) {
+	key := fmt.Sprintf("%s %s %s %d", fill.Subject, fill.Step, fill.Case, fill.Jobs)
+	if seed, ok := b.seeds[key]; ok {
+		return seed, nil
+	}
+	s, err := subject(fill.Subject)
+	if err != nil {
+		return nil, err
+	}
+	h, err := b.host(ctx, s.Server)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := h.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fill.Place, fill.Limit = seed.Place, 30*time.Minute
+	if _, err := runStep(ctx, fill); err != nil {
+		return nil, errors.Join(err, seed.remove())
+	}
+	if err := seed.freeze(); err != nil {
+		return nil, errors.Join(err, seed.remove())
+	}
+	b.seeds[key] = seed
+	return seed, nil
 }
 
 func (b *bench) within(

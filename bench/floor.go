@@ -23,8 +23,8 @@ func floorSpecs() []*Spec {
 			Settings: "our table and indexes, one connection, prepared statements, " + synchronous +
 				"; the best of several shapes: " +
 				"W1 one row a transaction, W2 64, W3 1000, W4 claims of 100, 256 and 1000 with the deletion of those before",
-			Only: []string{"W1", "W2", "W3", "W4"},
-			Open: openAlkworker, // seeds
+			Only:   []string{"W1", "W2", "W3", "W4"},
+			Seeder: "alkworker-normal", Open: openAlkworker,
 			Steps: map[string]func(context.Context, *child) (Metrics, error){
 				stepEnqueue: floorEnqueue,
 				stepDrain:   floorDrain,

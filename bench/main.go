@@ -182,6 +182,9 @@ func (r *Report) prepare(ctx context.Context, b *bench, s *selection, progress *
 	var able []*Spec
 	for _, spec := range s.subjects {
 		h, err := b.host(ctx, spec.Server)
+		if ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			progress.Printf("%s is left out: %v", spec.Name, err)
 			r.Omissions = append(r.Omissions, Omission{Subject: spec.Name, Reason: err.Error()})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -128,14 +127,11 @@ func (g goal) judge(r *Report) Reached {
 		return out
 	}
 	out.Against = theirs
-	switch {
-	case theirs != 0:
-		out.Ratio = out.Ours / theirs
-	case out.Ours == 0:
-		out.Ratio = 1
-	default:
-		out.Ratio = math.MaxFloat64 // JSON knows no infinity
+	if theirs == 0 {
+		out.Missing = "there is no ratio to nothing"
+		return out
 	}
+	out.Ratio = out.Ours / theirs
 	out.OK = out.Ratio >= g.factor
 	if g.less {
 		out.OK = out.Ratio <= g.factor

@@ -29,7 +29,17 @@ func drain(ctx context.Context, c *child, s Subject) (Metrics, error) {
 	if err == nil {
 		m["start_mb"] = float64(memory) / 1e6 // much of it is this program, the same for all
 	}
-	return m, errors.Join(err, stop())
+	return m, errors.Join(err, c.stopAfter(m, stop))
+}
+
+// stopAfter ends a worker after a drain. One that is stopped in the middle of its work need not manage it in good order.
+func (c *child) stopAfter(m Metrics, stop func() error) error {
+	err := stop()
+	if err != nil && m["capped"] == 1 {
+		c.notes = append(c.notes, "could not be stopped in good order with jobs left: "+err.Error())
+		return nil
+	}
+	return err
 }
 
 // watchDrain waits until all jobs are done, or c.Limit is over.
@@ -117,7 +127,7 @@ func consume(ctx context.Context, c *child, s Subject) (Metrics, error) {
 		}
 		return m, err
 	}()
-	return m, errors.Join(err, stop())
+	return m, errors.Join(err, c.stopAfter(m, stop))
 }
 
 // produce is the other side of W6.
@@ -126,6 +136,6 @@ func produce(ctx context.Context, c *child, s Subject) (Metrics, error) {
 		return nil, err
 	}
 	start := time.Now()
-	err := enqueueEach(ctx, s, c.Jobs, c.Routines, start.Add(c.Limit))
-	return Metrics{"producer_rate": float64(c.Jobs) / time.Since(start).Seconds()}, err
+	stored, err := enqueueEach(ctx, s, c.Jobs, c.Routines, start.Add(c.Limit))
+	return Metrics{"producer_rate": float64(stored) / time.Since(start).Seconds()}, err
 }

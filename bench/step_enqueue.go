@@ -97,7 +97,8 @@ func enqueueAll(ctx context.Context, s Subject, jobs int) error {
 		}
 		err := s.EnqueueMany(ctx, payloads)
 		if errors.Is(err, errors.ErrUnsupported) {
-			return enqueueEach(ctx, s, jobs, 64, time.Time{})
+			_, err := enqueueEach(ctx, s, jobs, 64, time.Time{})
+			return err
 		}
 		if err != nil {
 			return err
@@ -107,9 +108,10 @@ func enqueueAll(ctx context.Context, s Subject, jobs int) error {
 	return nil
 }
 
-// enqueueEach enqueues jobs one a call from several goroutines, until the deadline if there is one.
-func enqueueEach(ctx context.Context, s Subject, jobs, routines int, deadline time.Time) error {
+// enqueueEach enqueues jobs one a call from several goroutines, until the deadline if there is one, and says how many.
+func enqueueEach(ctx context.Context, s Subject, jobs, routines int, deadline time.Time) (stored int64, err error) {
 	var given numbers
+	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	for range routines {
 		group.Go(func() error {
@@ -121,8 +123,10 @@ func enqueueEach(ctx context.Context, s Subject, jobs, routines int, deadline ti
 				if err := s.Enqueue(ctx, newPayload(n, 0)); err != nil {
 					return err
 				}
+				done.Add(1)
 			}
 		})
 	}
-	return group.Wait()
+	err = group.Wait()
+	return done.Load(), err
 }

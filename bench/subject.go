@@ -101,6 +101,9 @@ type Spec struct {
 	Driver  driver // of peers on a file
 	Eager   string // a polling interval or such, for variants of one subject; the subject knows what it means
 	Modules []string
+	// Seeder names the subject that fills databases for this one, where another with the same files is faster or has done
+	// so already. Empty means this one.
+	Seeder string
 	// Settings says how the subject is set up, for the reader of the report.
 	Settings string
 	// Only restricts a variant to some work; empty means all.
