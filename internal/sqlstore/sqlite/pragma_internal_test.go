@@ -34,7 +34,7 @@ func TestCheckVersion(t *testing.T) {
 		"3.51.2": false, "3.51.0": false, "3.50.99": false, "3.9.0": false, "3.5.13": false, "2.99.99": false,
 		"": false, "unknown": false,
 	} {
-		err := checkVersion(version)
+		err := checkVersion(version) // K48
 		if ok != (err == nil) || (!ok && !errors.Is(err, sqlstore.ErrUnsupported)) {
 			t.Errorf("K48: SQLite %q: got %v, want fine: %v, else ErrUnsupported", version, err, ok)
 		}
