@@ -218,6 +218,7 @@ func TestOpenDB(t *testing.T) {
 		s := must(sqlite.OpenDB(t.Context(), db, quick))(t)
 		defer s.Close()
 		enqueue(t, s, newJob("q"))
+		value[int64](t, db, "SELECT count(*) FROM orders") // a connection notices when it reads
 		if mode := value[string](t, db, "PRAGMA journal_mode"); mode != "wal" {
 			t.Errorf("journal mode: got %s, want wal", mode)
 		}
