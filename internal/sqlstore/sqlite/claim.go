@@ -11,6 +11,9 @@ import (
 
 // ClaimBatch implements [sqlstore.Claims].
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
+	if c.Limit < 1 {
+		return nil, nil // SQLite takes a negative LIMIT for none at all
+	}
 	err = s.writing(ctx, ordinary, int(c.Limit), func(ctx context.Context, t *tx) error {
 		rows, err = t.claim(ctx, c)
 		return err

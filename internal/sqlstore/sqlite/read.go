@@ -39,6 +39,9 @@ func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err er
 
 // ListJobs implements [sqlstore.Jobs].
 func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstore.Row, err error) {
+	if f.Limit < 1 {
+		return nil, nil // SQLite takes a negative LIMIT for none at all
+	}
 	before := f.Before
 	if before == 0 {
 		before = math.MaxInt64
@@ -64,6 +67,9 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 				sql.Named("id", page[i].ID), sql.Named("payload_limit", f.PayloadLimit))
 			if err != nil {
 				return err
+			}
+			if page[i].Payload == nil {
+				page[i].Payload = []byte{} // the driver reads an empty blob as nil
 			}
 		}
 		return nil
