@@ -10,7 +10,7 @@ import (
 
 // GetJob implements [sqlstore.Jobs].
 func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err error) {
-	err = s.snapshot(ctx, func(on *session) error {
+	err = s.snapshot(ctx, []string{"get_live", "get_dead", "payload", "failures"}, func(on *session) error {
 		for _, table := range []string{"get_live", "get_dead"} {
 			found, err := on.rows(ctx, table, sql.Named("id", id))
 			if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	err = s.snapshot(ctx, func(on *session) error {
+	err = s.snapshot(ctx, []string{"list", "payload_preview"}, func(on *session) error {
 		var spilled []int
 		err := on.query(ctx, "list", func(rows *sql.Rows) error {
 			r, out, err := scanRow(rows)

@@ -56,14 +56,20 @@ func (s *Store) reading(ctx context.Context, work func(now int64) error) error {
 	return work(now)
 }
 
-// snapshot runs work on one state of the database, so that what several statements find belongs together. Its statements
-// are prepared for this once.
-func (s *Store) snapshot(ctx context.Context, work func(on *session) error) (err error) {
+// snapshot runs work on one state of the database, so that what several statements find belongs together. The statements
+// are those named; others would be prepared for this once.
+func (s *Store) snapshot(ctx context.Context, statements []string, work func(on *session) error) (err error) {
 	done, err := s.call()
 	if err != nil {
 		return err
 	}
 	defer done()
+	// Before a connection is taken: to prepare takes one as well, and everybody who has one could wait for another.
+	for _, name := range statements {
+		if _, err := s.read.stmt(ctx, name); err != nil {
+			return err
+		}
+	}
 	all, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -75,6 +81,13 @@ func (s *Store) snapshot(ctx context.Context, work func(on *session) error) (err
 			err = cerr
 		}
 	}()
+	for _, name := range statements {
+		st, err := s.read.stmt(ctx, name)
+		if err != nil {
+			return err
+		}
+		on.prepared[name] = all.StmtContext(ctx, st)
+	}
 	return work(on)
 }
 
