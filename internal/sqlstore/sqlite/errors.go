@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -14,7 +13,10 @@ import (
 
 // kind is the sqlstore kind of a driver error, or nil if nobody decides by it.
 func kind(err error) error {
-	var e *sqlite.Error
+	var e interface { // *sqlite.Error, or what a test makes of it
+		error
+		Code() int
+	}
 	if !errors.As(err, &e) {
 		if errors.Is(err, driver.ErrBadConn) {
 			return sqlstore.ErrUnavailable

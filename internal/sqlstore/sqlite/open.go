@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,8 +73,8 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	s := &Store{
 		path:    path,
 		options: o,
-		write:   &writer{pool: openPool(dsn(path, o, writing), 1), clock: o.Clock},
-		readers: openPool(dsn(path, o, reader), readerConnections),
+		write:   &writer{pool: openPool(path, o, writing, 1), clock: o.Clock},
+		readers: openPool(path, o, reader, readerConnections),
 	}
 	s.read = newSession(s.readers)
 	return s, nil
@@ -90,15 +91,30 @@ func checkOptions(o Options) error {
 	return errors.Join(errs...)
 }
 
-func openPool(dsn string, connections int) *sql.DB {
-	db, err := sql.Open("sqlite", dsn)
+func openPool(path string, o Options, r role, connections int) *sql.DB {
+	db, err := sql.Open("sqlite", dsn(path, o, r))
 	if err != nil {
 		panic("sqlite: " + err.Error()) // the driver is imported above and takes any DSN
+	}
+	if o.Driver != nil {
+		db = sql.OpenDB(connector{driver: o.Driver, dsn: dsn(path, o, r)})
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
 }
+
+// connector opens connections of a driver that is not registered.
+type connector struct {
+	driver driver.Driver
+	dsn    string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+
+// Driver implements driver.Connector.
+func (c connector) Driver() driver.Driver { return c.driver }
 
 // prepareFile refuses early what SQLite would refuse late or with fewer words, and creates a missing file. It never
 // opens an existing one: closing it again would drop the locks that SQLite holds for this process on the same file.
@@ -163,7 +179,7 @@ func createFile(path string) (err error) {
 
 // setUp brings a file to WAL mode and the newest schema, over one connection that is closed again.
 func setUp(ctx context.Context, path string, o Options) error {
-	pool := openPool(dsn(path, o, setup), 1)
+	pool := openPool(path, o, setup, 1)
 	err := func() error {
 		conn, err := pool.Conn(ctx)
 		if err != nil {

@@ -17,7 +17,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	}
 	defer s.signals.unsubscribe(w)
 	// The counter belongs to one connection, and a pool hands out any.
-	own := openPool(dsn(s.path, s.options, reader), 1)
+	own := openPool(s.path, s.options, reader, 1)
 	defer func() { _ = own.Close() }() // only ever read
 	on := newSession(own)
 
