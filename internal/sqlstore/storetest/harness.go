@@ -164,7 +164,6 @@ func groups() []group {
 		{"Watch", watchRules()},
 		{"Check", checkRules()},
 		{"Race", raceRules()},
-		{"Model", modelRules()},
 		{"Close", closeRules()},
 	}
 }

@@ -1,0 +1,3 @@
+package torture
+
+func serveChild() bool { return false }
