@@ -91,7 +91,7 @@ func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next
 		for _, q := range queues {
 			var at integer
 			if _, err := s.read.one(ctx, "next_ready", []any{&at}, sql.Named("queue", q), sql.Named("now", now)); err != nil {
-				return &sqlstore.Error{Op: "look for work in", Queue: q, Err: err}
+				return fail("look for work in", q, 0, err)
 			}
 			if at.known {
 				next[q] = at.value

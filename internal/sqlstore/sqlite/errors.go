@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ func kind(err error) error {
 		Code() int
 	}
 	if !errors.As(err, &e) {
-		if errors.Is(err, driver.ErrBadConn) {
-			return sqlstore.ErrUnavailable
+		if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+			return sqlstore.ErrUnavailable // the next call has a new connection
 		}
 		return nil
 	}
