@@ -7,6 +7,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -70,11 +71,22 @@ func (s *Store) snapshot(ctx context.Context, statements []string, work func(on 
 			return err
 		}
 	}
-	all, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	conn, err := s.readers.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = all.Rollback() }() // nothing was written
+	defer func() { _ = conn.Close() }() // back to the pool
+	all, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Nothing was written. But a connection that stays in its snapshot must not go back to the pool: it would keep the
+		// WAL from ever being reused.
+		if err := all.Rollback(); err != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+	}()
 	on := newSession(all)
 	defer func() {
 		if cerr := on.close(); err == nil {
@@ -137,8 +149,11 @@ func (s *Store) inside(ctx context.Context, callers sqlstore.Tx, work func(ctx c
 		_, rerr := t.exec(ctx, "savepoint_release")
 		return errors.Join(err, uerr, rerr)
 	}
-	_, err = t.exec(ctx, "savepoint_release")
-	return err
+	if _, err := t.exec(ctx, "savepoint_release"); err != nil {
+		_, uerr := t.exec(ctx, "savepoint_rollback")
+		return errors.Join(err, uerr)
+	}
+	return nil
 }
 
 func readClock(ctx context.Context, on *session, moved func() int64) (int64, error) {
