@@ -92,12 +92,14 @@ func checkOptions(o Options) error {
 }
 
 func openPool(path string, o Options, r role, connections int) *sql.DB {
-	db, err := sql.Open("sqlite", dsn(path, o, r))
-	if err != nil {
-		panic("sqlite: " + err.Error()) // the driver is imported above and takes any DSN
-	}
-	if o.Driver != nil {
-		db = sql.OpenDB(connector{driver: o.Driver, dsn: dsn(path, o, r)})
+	var db *sql.DB
+	if name := dsn(path, o, r); o.Driver != nil {
+		db = sql.OpenDB(connector{driver: o.Driver, dsn: name})
+	} else {
+		var err error
+		if db, err = sql.Open("sqlite", name); err != nil {
+			panic("sqlite: " + err.Error()) // the driver is imported above and takes any DSN
+		}
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
