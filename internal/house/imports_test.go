@@ -38,6 +38,7 @@ var rooms = []room{
 		rooms: []string{"internal/sqlstore"},
 		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod"},
 	},
+	{dir: "internal/sqlstore/faultdriver"},
 	{dir: "internal/torture"}, // tests only, over all stores
 	{
 		dir:   "queue",

@@ -27,8 +27,10 @@ const (
 // TestHistories lets many callers on two handles at a few jobs at once, and wants an order of what they did in which
 // each answer is the one that the contract gives. // C1
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			d := s.create(t, nil)
 			handles := []sqlstore.Store{d.handle(t), d.handle(t)}
 			done := 0
@@ -339,6 +341,7 @@ func (c *caller) onClaim(ctx context.Context, s sqlstore.Store) error {
 // TestHistoryChecker proves that the checker sees what it is for: a store that is right passes, and each that breaks a
 // rule is found out.
 func TestHistoryChecker(t *testing.T) {
+	t.Parallel()
 	const (
 		most  = 200
 		right = "a_store_that_is_right"

@@ -28,6 +28,7 @@ const (
 // TestModel does the same random things to a store and to the one in memory, and compares each answer, and the whole
 // state after each step. What fails is shortened before it is shown. // D5
 func TestModel(t *testing.T) {
+	t.Parallel()
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.create(t, nil)

@@ -114,7 +114,7 @@ func (w *twins) enqueue(rt *rapid.T) {
 // inTransaction enqueues and acks in a transaction of the caller. The model takes none, so it does the same once the
 // transaction is committed. E5, H2
 func (w *twins) inTransaction(rt *rapid.T) {
-	if w.d.beside == nil {
+	if w.d.users == nil {
 		return
 	}
 	ctx := context.Background()
@@ -124,7 +124,7 @@ func (w *twins) inTransaction(rt *rapid.T) {
 		if s == w.model {
 			return w.outside(rt, batch, claims, commit)
 		}
-		tx, err := w.d.beside.BeginTx(ctx, nil)
+		tx, err := w.d.users.BeginTx(ctx, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}

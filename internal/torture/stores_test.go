@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -29,10 +30,36 @@ type wrapper func(driver.Driver) driver.Driver
 
 // database is one empty database.
 type database struct {
-	clock  *storetest.ManualClock                            // of all handles
-	open   func(ctx context.Context) (sqlstore.Store, error) // one more handle
-	beside *sql.DB                                           // a pool of a user
-	empty  func(ctx context.Context) error                   // back to how it was created, behind the store's back
+	clock *storetest.ManualClock                            // of all handles
+	open  func(ctx context.Context) (sqlstore.Store, error) // one more handle
+	anew  func(ctx context.Context) (sqlstore.Store, error) // a store on a database of its own that is not there yet
+	users *sql.DB                                           // a pool of a user, with the driver of the store
+	spare func(on bool)                                     // the driver does not fail what a user does
+
+	// Behind the store's back:
+	beside *sql.DB
+	empty  func(ctx context.Context) error           // back to how it was created
+	keep   func(ctx context.Context) error           // remembers all rows
+	back   func(ctx context.Context) error           // returns to them
+	dump   func(ctx context.Context) (string, error) // all rows as text
+	quiet  func(ctx context.Context) error           // fails if a connection has a transaction open
+}
+
+// inside runs do in a transaction of a user, who commits whatever do has answered: a refusal has changed nothing. T6
+func (d *database) inside(ctx context.Context, do func(tx sqlstore.Tx) (any, error)) (any, error) {
+	d.spare(true)
+	tx, err := d.users.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	d.spare(false)
+	v, err := do(tx)
+	d.spare(true)
+	defer d.spare(false)
+	if cerr := tx.Commit(); err == nil {
+		err = cerr
+	}
+	return v, err
 }
 
 // handle opens one more handle on the database and closes it with the test.
@@ -54,10 +81,10 @@ func (d *database) handle(t *testing.T) sqlstore.Store {
 func newSQLite(t *testing.T, wrap wrapper) *database {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue.db")
-	d := &database{clock: storetest.NewClock()}
-	o := sqlite.Options{Synchronous: "NORMAL", Clock: d.clock.Now}
+	d := &database{clock: storetest.NewClock(), spare: func(bool) {}}
+	o := sqlite.Options{Synchronous: "NORMAL", Clock: d.clock.Now, Driver: &moderncsqlite.Driver{}}
 	if wrap != nil {
-		o.Driver = wrap(&moderncsqlite.Driver{})
+		o.Driver = wrap(o.Driver)
 	}
 	d.open = func(ctx context.Context) (sqlstore.Store, error) { return sqlite.Open(ctx, path, o) }
 
@@ -68,24 +95,49 @@ func newSQLite(t *testing.T, wrap wrapper) *database {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d.beside, err = sql.Open("sqlite", sqlite.DSN(path, sqlite.Options{Synchronous: "NORMAL"})); err != nil {
-		t.Fatal(err)
-	}
+	dsn := sqlite.DSN(path, o)
+	d.beside = sql.OpenDB(connector{driver: &moderncsqlite.Driver{}, dsn: dsn})
+	d.users = sql.OpenDB(connector{driver: o.Driver, dsn: dsn})
+	d.users.SetMaxIdleConns(0) // what is in use after an operation is the store's
 	t.Cleanup(func() {
-		if err := d.beside.Close(); err != nil {
+		if err := errors.Join(d.beside.Close(), d.users.Close()); err != nil {
 			t.Errorf("close pool: %v", err)
 		}
 	})
 	tables := sqliteTables(t, d.beside)
-	var script strings.Builder
-	script.WriteString("BEGIN IMMEDIATE; UPDATE sqlite_sequence SET seq = 0;")
-	for _, table := range tables {
-		fmt.Fprintf(&script, "DELETE FROM %q;", table)
+	var empty, keep, back strings.Builder
+	for _, table := range append(tables, "sqlite_sequence") {
+		fmt.Fprintf(&keep, "DROP TABLE IF EXISTS kept.'k%[1]s'; CREATE TABLE kept.'k%[1]s' AS SELECT * FROM main.%[1]q;", table)
+		fmt.Fprintf(&back, "DELETE FROM main.%[1]q; INSERT INTO main.%[1]q SELECT * FROM kept.'k%[1]s';", table)
+		if table != "sqlite_sequence" {
+			fmt.Fprintf(&empty, "DELETE FROM %q;", table)
+		}
 	}
-	script.WriteString("COMMIT;")
-	d.empty = func(ctx context.Context) error {
-		_, err := d.beside.ExecContext(ctx, script.String())
+	script := func(text string) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := d.beside.ExecContext(ctx, "BEGIN IMMEDIATE;"+text+"COMMIT;")
+			return err
+		}
+	}
+	d.empty = script("UPDATE sqlite_sequence SET seq = 0;" + empty.String())
+	d.keep, d.back = script(keep.String()), script(back.String())
+	d.dump = func(ctx context.Context) (string, error) { return dumpOf(ctx, d.beside, tables) }
+	d.quiet = func(ctx context.Context) error {
+		var busy, log, done int
+		err := d.beside.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done)
+		if err == nil && busy != 0 {
+			err = errors.New("a connection has a transaction open")
+		}
 		return err
+	}
+	files := 0
+	d.anew = func(ctx context.Context) (sqlstore.Store, error) {
+		files++
+		return sqlite.Open(ctx, fmt.Sprint(path, files), o)
+	}
+	d.beside.SetMaxOpenConns(1) // "kept" belongs to the connection
+	if _, err := d.beside.ExecContext(t.Context(), "PRAGMA synchronous = OFF; ATTACH ':memory:' AS kept"); err != nil {
+		t.Fatal(err)
 	}
 	return d
 }
@@ -101,3 +153,51 @@ func sqliteTables(t *testing.T, db *sql.DB) []string {
 	}
 	return strings.Split(joined, ",")
 }
+
+// dumpOf is the content of tables in the order of their keys.
+func dumpOf(ctx context.Context, db *sql.DB, tables []string) (string, error) {
+	var b strings.Builder
+	for _, table := range tables {
+		rows, err := db.QueryContext(ctx, fmt.Sprintf("SELECT * FROM %q ORDER BY 1, 2", table))
+		if err != nil {
+			return "", err
+		}
+		names, err := rows.Columns()
+		if err != nil {
+			return "", errors.Join(err, rows.Close())
+		}
+		fmt.Fprintln(&b, table)
+		values, at := make([]any, len(names)), make([]any, len(names))
+		for i := range values {
+			at[i] = &values[i]
+		}
+		for rows.Next() {
+			if err := rows.Scan(at...); err != nil {
+				return "", errors.Join(err, rows.Close())
+			}
+			for i, v := range values {
+				if bytes, ok := v.([]byte); ok {
+					v = fmt.Sprintf("%d bytes %x", len(bytes), bytes[:min(len(bytes), 8)])
+				}
+				fmt.Fprintf(&b, "  %s=%v", names[i], v)
+			}
+			fmt.Fprintln(&b)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// connector opens connections of a driver that is not registered.
+type connector struct {
+	driver driver.Driver
+	dsn    string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+
+// Driver implements driver.Connector.
+func (c connector) Driver() driver.Driver { return c.driver }
