@@ -67,13 +67,21 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
+	if path, err = filepath.Abs(path); err != nil { // the working directory may change
+		return nil, fmt.Errorf("%w: %w", sqlstore.ErrUnavailable, err)
+	}
 	if err := setUp(ctx, path, o); err != nil {
+		return nil, err
+	}
+	files, err := newWitness(path)
+	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		path:    path,
 		options: o,
-		write:   &writer{pool: openPool(path, o, writing, 1), clock: o.Clock},
+		files:   files,
+		write:   &writer{pool: openPool(path, o, writing, 1), clock: o.Clock, files: files},
 		readers: openPool(path, o, reader, readerConnections),
 	}
 	s.read = newSession(s.readers)

@@ -19,6 +19,7 @@ import (
 type Store struct {
 	path    string
 	options Options
+	files   *witness
 	write   *writer
 	readers *sql.DB
 	read    *session
@@ -109,6 +110,10 @@ func (s *Store) call() (done func(), err error) {
 	if s.closed.Load() {
 		s.calls.RUnlock()
 		return nil, sqlstore.ErrClosed
+	}
+	if err := s.files.err(); err != nil {
+		s.calls.RUnlock()
+		return nil, err
 	}
 	return s.calls.RUnlock, nil
 }

@@ -15,11 +15,13 @@ import (
 type writer struct {
 	pool  *sql.DB // of one connection
 	clock func() int64
+	files *witness
 	line  line
 
 	// These belong to whoever leads the line.
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
+	met    *beside // nil until the connection has begun its first transaction
 	closed bool
 }
 
@@ -96,6 +98,10 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		settle(sqlstore.ErrClosed)
 		return nil
 	}
+	if err := w.files.err(); err != nil {
+		settle(err)
+		return nil
+	}
 	batch, err := w.begin(batch)
 	if err != nil || len(batch) == 0 {
 		settle(err)
@@ -107,6 +113,14 @@ func (w *writer) transact(batch []*call) (again []*call) {
 			w.mend()
 		}
 	}()
+	if w.met == nil {
+		met := w.files.meet()
+		w.met = &met
+	}
+	if err := w.files.look(*w.met); err != nil { // before anything is written to a file that is not ours
+		settle(err)
+		return nil
+	}
 	ctx := context.Background()
 	t := &tx{session: w.on}
 	if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
@@ -129,7 +143,7 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		return nil
 	}
 	committed = true
-	settle(nil)
+	settle(w.files.look(*w.met)) // a commit into a file that is gone is none
 	return nil
 }
 
@@ -211,7 +225,7 @@ func (w *writer) drop() {
 	_ = w.on.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
-	w.conn, w.on = nil, nil
+	w.conn, w.on, w.met = nil, nil, nil
 }
 
 // close waits for the calls in line and refuses those to come.
