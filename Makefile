@@ -6,9 +6,10 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME  := 20s
+TORTURE   := 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint vet fmt fmt-check tidy-check cross cover fuzz-short run ci
+.PHONY: help test race lint vet fmt fmt-check tidy-check cross cover fuzz fuzz-short torture run ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,12 @@ fuzz-short: ## every fuzz target for FUZZTIME (20s) each
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		done || exit 1; \
 	done
+
+fuzz: ## every fuzz target for TORTURE (10m) each
+	@$(MAKE) --no-print-directory fuzz-short FUZZTIME=$(TORTURE)
+
+torture: ## every proof of internal/torture for TORTURE (10m): make torture TORTURE=2h; TORTURE_SEED repeats a run
+	TORTURE=$(TORTURE) go test -count=1 -timeout 0 -v ./internal/torture
 
 vet: ## go vet, also of the code for other systems
 	go vet ./...

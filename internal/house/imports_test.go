@@ -38,6 +38,8 @@ var rooms = []room{
 		rooms: []string{"internal/sqlstore"},
 		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod"},
 	},
+	{dir: "internal/sqlstore/faultdriver"},
+	{dir: "internal/torture"}, // tests only, over all stores
 	{
 		dir:   "queue",
 		rooms: []string{"internal/sqlstore", "internal/sqlstore/sqlite"},
@@ -81,7 +83,7 @@ var rooms = []room{
 // testLibs are what every test may import.
 var testLibs = []string{
 	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "golang.org/x/sync",
-	"golang.org/x/sys", "modernc.org/sqlite", "pgregory.net/rapid",
+	"golang.org/x/sys", "modernc.org/sqlite", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
 }
 
 // reserved are packages of the standard library that belong to the rooms named here and to tests.

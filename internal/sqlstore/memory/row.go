@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 
@@ -105,7 +104,7 @@ func shown(r *sqlstore.Row, limit int64) sqlstore.Row {
 }
 
 func copySchedule(c sqlstore.Schedule) sqlstore.Schedule {
-	c.Payload = bytes.Clone(c.Payload)
+	c.Payload = append([]byte{}, c.Payload...) // never nil
 	c.Fire.ExpiresS = copyOf(c.Fire.ExpiresS)
 	c.Fire.Stamps = copyStamps(c.Fire.Stamps)
 	c.Anchor = copyOf(c.Anchor)

@@ -35,7 +35,7 @@ func (s *Store) backup(ctx context.Context, path string) error {
 	if err := closePrivate(f); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	pool := openPool(dsn(s.path, s.options, writing), 1)
+	pool := openPool(s.path, s.options, writing, 1)
 	on := newSession(pool)
 	_, err = on.exec(ctx, "backup", sql.Named("path", path))
 	if err = errors.Join(err, on.close(), pool.Close()); err != nil {

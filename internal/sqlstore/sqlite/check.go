@@ -9,7 +9,7 @@ import (
 
 // Check implements [sqlstore.Store].
 func (s *Store) Check(ctx context.Context) (problems []sqlstore.Problem, err error) {
-	err = s.snapshot(ctx, func(on *session) error {
+	err = s.snapshot(ctx, []string{"now", "check_integrity", "check_rows"}, func(on *session) error {
 		now, err := readClock(ctx, on, s.options.Clock)
 		if err != nil {
 			return err

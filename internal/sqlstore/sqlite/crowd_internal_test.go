@@ -52,7 +52,7 @@ func crowded(t testing.TB, ready int, insert string, n int) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	beside := openPool(DSN(s.Path(), Options{Synchronous: "NORMAL"}), 1)
+	beside := openPool(s.Path(), Options{Synchronous: "NORMAL"}, callers, 1)
 	defer func() { _ = beside.Close() }()
 	if insert != "" {
 		_, err := beside.ExecContext(t.Context(),

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -18,6 +19,9 @@ type Options struct {
 	Synchronous string
 	// Clock replaces the database's clock, in Unix seconds, for tests. Nil is the database's own.
 	Clock func() int64
+	// Driver replaces modernc.org/sqlite's driver, for tests: one around it that fails on purpose. Nil is the driver
+	// itself.
+	Driver driver.Driver
 }
 
 func (o Options) busyTimeout() time.Duration {

@@ -106,6 +106,9 @@ func (s *Store) PurgeMatching(ctx context.Context, f sqlstore.DeadFilter, limit 
 func (s *Store) matching(
 	ctx context.Context, op string, f sqlstore.DeadFilter, limit int64, work func(context.Context, *tx, removal) error,
 ) (n int64, err error) {
+	if limit < 1 {
+		return 0, nil // SQLite takes a negative LIMIT for none at all
+	}
 	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		lookup := "dead_matching"
 		args := []any{

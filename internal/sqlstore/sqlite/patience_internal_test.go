@@ -14,7 +14,7 @@ import (
 func TestPatience(t *testing.T) {
 	t.Run("K11_a_write_gives_up_on_a_lock_whoever_gives_up_beside_it", func(t *testing.T) {
 		s := openStore(t, Options{Synchronous: "NORMAL", BusyTimeout: time.Millisecond})
-		beside := openPool(DSN(s.Path(), Options{}), 1)
+		beside := openPool(s.Path(), Options{}, callers, 1)
 		defer func() { _ = beside.Close() }()
 		lock, err := beside.BeginTx(t.Context(), nil)
 		if err != nil {

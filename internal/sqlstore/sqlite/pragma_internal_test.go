@@ -89,10 +89,10 @@ func TestSettings(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", what, d)
 				}
 			}
-			callers := openPool(DSN(s.Path(), c.options), readerConnections)
-			defer func() { _ = callers.Close() }()
+			ofCaller := openPool(s.Path(), c.options, callers, readerConnections)
+			defer func() { _ = ofCaller.Close() }()
 			for _, round := range []string{"first", "recycled", "aged"} {
-				for pool, want := range map[*sql.DB]settings{s.readers: reading, callers: want} {
+				for pool, want := range map[*sql.DB]settings{s.readers: reading, ofCaller: want} {
 					conns := make([]*sql.Conn, readerConnections) // all at once, so that they are as many
 					for i := range conns {
 						var err error
@@ -137,7 +137,7 @@ func TestHalfReadRows(t *testing.T) {
 		if !errors.Is(err, half) {
 			t.Fatalf("got %v, want the error of the reader", err)
 		}
-		other := openPool(DSN(s.Path(), Options{BusyTimeout: 1}), 1) // a nanosecond: no wait at all
+		other := openPool(s.Path(), Options{BusyTimeout: 1}, callers, 1) // a nanosecond: no wait at all
 		defer func() { _ = other.Close() }()
 		if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE; ROLLBACK"); err != nil {
 			t.Errorf("lock after half a claim: %v", err)

@@ -17,11 +17,13 @@ type writer struct {
 	pool     *sql.DB // of one connection
 	clock    func() int64
 	patience time.Duration // for the lock of another process
+	files    *witness
 	line     line
 
 	// These belong to whoever leads the line.
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
+	met    *beside // nil until the connection has begun its first transaction
 	closed bool
 }
 
@@ -98,6 +100,10 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		settle(sqlstore.ErrClosed)
 		return nil
 	}
+	if err := w.files.err(); err != nil {
+		settle(err)
+		return nil
+	}
 	batch, err := w.begin(batch)
 	if err != nil || len(batch) == 0 {
 		settle(err)
@@ -109,6 +115,14 @@ func (w *writer) transact(batch []*call) (again []*call) {
 			w.mend()
 		}
 	}()
+	if w.met == nil {
+		met := w.files.meet()
+		w.met = &met
+	}
+	if err := w.files.look(*w.met); err != nil { // before anything is written to a file that is not ours
+		settle(err)
+		return nil
+	}
 	ctx := context.Background()
 	t := &tx{session: w.on}
 	if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
@@ -131,7 +145,7 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		return nil
 	}
 	committed = true
-	settle(nil)
+	settle(w.files.look(*w.met)) // a commit into a file that is gone is none
 	return nil
 }
 
@@ -228,7 +242,7 @@ func (w *writer) drop() {
 	_ = w.on.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
-	w.conn, w.on = nil, nil
+	w.conn, w.on, w.met = nil, nil, nil
 }
 
 // close waits for the calls in line and refuses those to come.

@@ -166,7 +166,6 @@ func groups() []group {
 		{"Check", checkRules()},
 		{"Race", raceRules()},
 		{"Traffic", trafficRules()},
-		{"Model", modelRules()},
 		{"Close", closeRules()},
 	}
 }
