@@ -97,9 +97,10 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 		outlooks[i] = &outlook{line: l, quiet: true}
 	}
 	trouble := newOutage(w.log, "claims")
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(longestLook)
 	defer timer.Stop()
 	bell := w.claims.bell
+	ring(bell)
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,7 +136,11 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 		default:
 			return err
 		}
-		timer.Reset(wait)
+		if wait > 0 {
+			timer.Reset(wait)
+		} else {
+			ring(w.claims.bell)
+		}
 	}
 }
 

@@ -212,7 +212,7 @@ func TestClaimOutage(t *testing.T) {
 		w.pass(500 * time.Millisecond)
 		p.store.inject(func(_ context.Context, op string) error {
 			if op == "claim" {
-				<-time.After(4*time.Second - time.Since(began))
+				sleep(4*time.Second - time.Since(began))
 			}
 			return nil
 		})
@@ -652,7 +652,7 @@ func TestClaimedAtStop(t *testing.T) {
 		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
 		p.store.injectAfter(func(_ context.Context, op string) error {
 			if op == "claim" {
-				<-time.After(time.Second)
+				sleep(time.Second)
 			}
 			return nil
 		})
@@ -673,7 +673,7 @@ func TestClaimedAtStop(t *testing.T) {
 		p := w.prepare(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
 		p.store.injectAfter(func(ctx context.Context, op string) error {
 			if op == "claim" {
-				<-time.After(time.Second)
+				sleep(time.Second)
 			}
 			return failing(queue.ErrUnavailable, "release")(ctx, op)
 		})

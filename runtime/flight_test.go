@@ -36,7 +36,7 @@ func (f *fatal) live(d time.Duration) {
 		var p *process
 		p = f.prepare(f.config, serve("q", f.ledger.handler(func(ctx context.Context, job *queue.Job) error {
 			if slices.Contains(f.killers, job.ID) {
-				<-time.After(100 * time.Millisecond)
+				sleep(100 * time.Millisecond)
 				p.kill()
 				close(dead) // twice would mean that two of them ran at the same time
 			}
@@ -339,7 +339,7 @@ func TestStuck(t *testing.T) {
 	bubble(t, "K4_a_handler_that_returns_in_time_keeps_its_slot", func(w *world) {
 		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
 		p := w.start(runtime.Config{Concurrency: 1}, serve("q", func(context.Context, *queue.Job) error {
-			<-time.After(14 * time.Second) // four more than the timeout
+			sleep(14 * time.Second) // four more than the timeout
 			return nil
 		}, handlers.Options{Timeout: 5 * time.Second}))
 		w.pass(time.Minute)

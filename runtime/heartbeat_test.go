@@ -78,7 +78,7 @@ func TestHeartbeat(t *testing.T) {
 		free := time.Now().Add(12 * lease)
 		p.store.inject(func(_ context.Context, op string) error {
 			if op != "heartbeat" {
-				<-time.After(time.Until(free))
+				sleep(time.Until(free))
 			}
 			return nil
 		})
@@ -159,7 +159,7 @@ func TestLeaseLost(t *testing.T) {
 		p.store.injectAfter(func(_ context.Context, op string) error {
 			switch op {
 			case "heartbeat":
-				<-time.After(lease)
+				sleep(lease)
 			case "next":
 				return queue.ErrBusy
 			}

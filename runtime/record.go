@@ -54,7 +54,7 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 	var left []answer
 	var why error // they are left
 	trouble := newOutage(w.log, "answers of handlers")
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(longestLook)
 	defer pause.Stop()
 	bell := w.answers.bell
 	for {

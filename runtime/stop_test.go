@@ -122,7 +122,7 @@ func TestStop(t *testing.T) {
 		w.pass(time.Second)
 		p.store.inject(func(_ context.Context, op string) error {
 			if op == "withdraw" {
-				<-time.After(9 * time.Second)
+				sleep(9 * time.Second)
 			}
 			return nil
 		})
@@ -166,7 +166,7 @@ func TestStop(t *testing.T) {
 				if _, before = w.client.Enqueue(ctx, queue.NewJob{Queue: "elsewhere"}); before != nil {
 					break
 				}
-				<-time.After(10 * time.Millisecond)
+				sleep(10 * time.Millisecond)
 			}
 			_, after = w.client.Enqueue(ctx, queue.NewJob{Queue: "elsewhere"})
 			return errors.Join(after, context.Cause(ctx))
@@ -353,7 +353,7 @@ func TestEveryNilIsAcked(t *testing.T) {
 					}
 					return err
 				}, handlers.Options{}))
-			<-time.After(time.Duration(random.IntN(8)) * time.Millisecond)
+			sleep(time.Duration(random.IntN(8)) * time.Millisecond)
 			p.cancel() // SIGINT
 			if err := p.wait(); err != nil {
 				t.Errorf("K30 loop %d: Run returned %v", i, err)

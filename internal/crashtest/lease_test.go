@@ -100,7 +100,7 @@ func TestLeases(t *testing.T) {
 		}
 	})
 	for _, busy := range []time.Duration{0, 300 * time.Millisecond} {
-		t.Run(fmt.Sprintf("K21_a_job_due_while_the_database_is_locked_starts_when_it_is_free_busy_timeout_%v", busy), func(t *testing.T) {
+		t.Run(fmt.Sprintf("K21_a_job_due_while_the_database_is_locked_starts_once_it_is_free_%v", busy), func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			id := s.enqueue(queue.EnqueueOptions{Delay: 3 * slowness * time.Second}, task{Do: work})[0]

@@ -106,7 +106,7 @@ func runsOf(entries []entry) map[int64][]run {
 
 // judge fails the test unless each of the jobs had its effect at least once, and none ran again before the lease of the
 // run before had lapsed, or although that run had ended in time and its process was left alone.
-func judge(t *testing.T, entries []entry, ids []int64, lease time.Duration) (again int) {
+func judge(t testing.TB, entries []entry, ids []int64, lease time.Duration) (again int) {
 	t.Helper()
 	deaths := make(map[string]bool)
 	for _, e := range entries {

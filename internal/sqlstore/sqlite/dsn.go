@@ -12,7 +12,7 @@ import (
 // Options are how a file is opened. The zero value is the safe default.
 type Options struct {
 	// BusyTimeout is how long a write waits for the lock of another process before it answers ErrBusy; zero is 5 s.
-	// Opening waits for at least a minute if the schema has to be made or brought up to date.
+	// Opening waits longer, a minute at least if the schema has to be made or brought up to date.
 	BusyTimeout time.Duration
 	// Synchronous is FULL (zero value: what was acknowledged survives a power cut) or NORMAL (survives a crash of the
 	// process; a power cut may take the last commits).
@@ -48,9 +48,9 @@ const (
 	callers             // a pool of the caller, who may create the file
 )
 
-// migrationPatience is how long to wait at least for another process that may be migrating the file: with millions of jobs
-// in it that takes longer than any write.
-const migrationPatience = time.Minute
+// openPatience is how long to wait at least for others while a file is being opened: of several processes that open a new
+// one at the same moment all must succeed, however impatient they are later.
+const openPatience = 5 * time.Second
 
 // walSizeLimit is the size in bytes to which a checkpoint cuts the WAL back after a long reader let it grow.
 const walSizeLimit = 64 << 20
@@ -72,7 +72,7 @@ func dsn(path string, o Options, r role) string {
 		mode = "rwc"
 	}
 	if r == setup {
-		timeout = max(timeout, migrationPatience)
+		timeout = max(timeout, openPatience)
 	}
 	q := url.Values{
 		"mode":          {mode},

@@ -90,7 +90,8 @@ func second[T any](_ T, err error) error { return err }
 // sabotage makes each change of the store's tables fail, in the manner that SQLite calls how.
 func sabotage(t *testing.T, db *sql.DB, how string) (mend func()) {
 	t.Helper()
-	rows := must(db.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE '\\_\\_alkstore%' ESCAPE '\\'"))(t)
+	rows := must(db.QueryContext(t.Context(),
+		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE '\_\_alkstore%' ESCAPE '\'`))(t)
 	defer rows.Close()
 	var tables []string
 	for rows.Next() {

@@ -211,7 +211,7 @@ func setUp(ctx context.Context, path string, o Options) error {
 		if _, err := schemaVersion(ctx, on); err != nil { // before anything is changed
 			return err
 		}
-		if err := useWAL(ctx, on, max(o.busyTimeout(), migrationPatience)); err != nil {
+		if err := useWAL(ctx, on, max(o.busyTimeout(), openPatience)); err != nil {
 			return err
 		}
 		return migrate(ctx, conn, on)

@@ -41,8 +41,9 @@ func TestPayloads(t *testing.T) {
 			j := newJob(fmt.Sprint(n))
 			j.Payload = payload
 			id := enqueue(t, s, j)[0]
-			if outside := value[int64](t, beside, "SELECT count(*) FROM __alkstore_payloads WHERE id = ?", id) == 1; outside != (n > border) {
-				t.Errorf("%d bytes: outside the row: %v, want %v", n, outside, n > border)
+			outside := value[int64](t, beside, "SELECT count(*) FROM __alkstore_payloads WHERE id = ?", id)
+			if (outside == 1) != (n > border) {
+				t.Errorf("%d bytes: %d rows outside, want %v", n, outside, n > border)
 			}
 			same("pending", get(t, s, id))
 			rows := claim(t, s, j.Queue, 1)
