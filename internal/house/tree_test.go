@@ -30,6 +30,7 @@ func tree(t *testing.T, visit func(name string)) {
 		}
 		name := filepath.ToSlash(rel)
 		switch {
+		case name == ".git" && !d.IsDir(): // of a worktree
 		case !d.IsDir():
 			visit(name)
 		case name == ".git", name == "bin":

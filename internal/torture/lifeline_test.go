@@ -98,11 +98,11 @@ var contract = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{lifeline{place: absent}} },
 	Step: func(state, input, output any) []any {
 		j, d, o := state.(lifeline), input.(deed), output.(outcome)
-		switch {
-		case d.op == "advance":
+		switch d.op {
+		case "advance":
 			j.clock = d.to
 			return []any{j}
-		case d.op == "get":
+		case "get":
 			if j.shows(o.row) {
 				return []any{j}
 			}

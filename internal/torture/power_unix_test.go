@@ -44,7 +44,7 @@ func serveChild() bool {
 
 // write enqueues and works off jobs from several goroutines until its parent has had enough.
 func write(ctx context.Context, path string, out io.Writer) error {
-	s, err := sqlite.Open(ctx, path, sqlite.Options{}) // synchronous=FULL
+	s, err := sqlite.Open(ctx, path, sqlite.Options{}) // FULL is the default
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (w *witness) look(b beside) error {
 			continue
 		}
 		now, err := os.Stat(f.path)
-		what := ""
+		var what string
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			what = "removed"

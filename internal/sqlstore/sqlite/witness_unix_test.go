@@ -18,7 +18,7 @@ import (
 var losses = map[string]func(path string) error{
 	"the_file_removed":  os.Remove,
 	"the_file_renamed":  func(path string) error { return os.Rename(path, path+".old") },
-	"the_file_replaced": func(path string) error { return replace(path) },
+	"the_file_replaced": replace,
 	"the_WAL_removed":   func(path string) error { return os.Remove(path + "-wal") },
 	"the_WAL_replaced":  func(path string) error { return replace(path + "-wal") },
 	"the_index_removed": func(path string) error { return os.Remove(path + "-shm") },
