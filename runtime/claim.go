@@ -107,7 +107,7 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 		case <-bell:
 		case <-timer.C:
 		}
-		if ctx.Err() != nil {
+		if w.stopped(ctx) {
 			return ctx.Err()
 		}
 		woken, all := w.claims.take()
@@ -265,7 +265,7 @@ func (w *Worker) claimBy(ctx, working context.Context, o *outlook, n int, claim 
 		return 0, err
 	}
 	for i, job := range jobs {
-		if ctx.Err() != nil {
+		if w.stopped(ctx) {
 			w.handBack(jobs[i:], 0) // a stop came while we claimed
 			break
 		}

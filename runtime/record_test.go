@@ -3,8 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +18,7 @@ func TestRecord(t *testing.T) {
 	const lease = 9 * time.Second
 
 	bubble(t, "K19_acks_are_slow_and_fail_now_and_then_for_a_minute", func(w *world) {
-		seed := rand.Uint64()
-		w.Logf("seed %d", seed)
-		random := rand.New(rand.NewPCG(seed, 0))
-		var mu sync.Mutex
-		unlucky := func() bool { mu.Lock(); defer mu.Unlock(); return random.IntN(10) == 0 }
-
+		var acks atomic.Int64
 		ids := w.enqueue("q", 400, queue.EnqueueOptions{VisibilityTimeout: lease})
 		r := serve("q", w.ledger.taking(300*time.Millisecond), handlers.Options{})
 		bad, good := w.prepare(runtime.Config{Concurrency: 4}, r), w.prepare(runtime.Config{Concurrency: 1}, r)
@@ -32,7 +26,7 @@ func TestRecord(t *testing.T) {
 			if op != "ack" {
 				return nil
 			}
-			if err := slow(500*time.Millisecond)(ctx, op); err != nil || !unlucky() {
+			if err := slow(500*time.Millisecond)(ctx, op); err != nil || acks.Add(1)%10 != 0 {
 				return err
 			}
 			return queue.ErrBusy

@@ -146,6 +146,21 @@ func TestStop(t *testing.T) {
 		}
 	})
 
+	bubble(t, "K33_a_handler_that_stops_its_worker_is_the_last_to_run", func(w *world) {
+		for range 100 {
+			w.enqueue("q", 3, queue.EnqueueOptions{})
+			before := len(w.ledger.all())
+			var p *process
+			p = w.prepare(runtime.Config{Concurrency: 1, NoScheduler: true},
+				serve("q", w.ledger.handler(func(context.Context, *queue.Job) error { p.Stop(); return nil }), handlers.Options{}))
+			w.run(p)
+			must(w.T, p.wait())
+			if n := len(w.ledger.all()) - before; n != 1 {
+				w.Fatalf("%d handlers ran, want one", n)
+			}
+		}
+	})
+
 	bubble(t, "K33_a_handler_cancels_the_context_of_Run", func(w *world) {
 		ids := w.enqueue("q", 1, queue.EnqueueOptions{})
 		var p *process

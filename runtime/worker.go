@@ -91,15 +91,17 @@ func New(c *queue.Client, r *handlers.Registry, config Config) (*Worker, error) 
 func (w *Worker) Name() string { return w.config.Name }
 
 // Stop makes Run stop claiming, drain and return. It does not wait. It may be called from anywhere, handlers included,
-// any number of times; before Run, it makes Run return at once.
+// any number of times; before Run, it makes Run return at once. The slot of a handler that calls it goes to nobody.
 func (w *Worker) Stop() { w.stopOnce.Do(func() { close(w.stopping) }) }
 
-func (w *Worker) stopped() bool {
+// stopped says whether Stop was called or ctx, that of Run or one below it, has ended. The former ends the latter a
+// moment later, which is too late for whoever called Stop and then made room for another job.
+func (w *Worker) stopped(ctx context.Context) bool {
 	select {
 	case <-w.stopping:
 		return true
 	default:
-		return false
+		return ctx.Err() != nil
 	}
 }
 
@@ -113,7 +115,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrAlreadyRan
 	}
-	if w.stopped() || ctx.Err() != nil {
+	if w.stopped(ctx) {
 		return nil
 	}
 	if len(w.lines) == 0 {
