@@ -16,8 +16,8 @@ import (
 func alkworkerSpecs() []*Spec {
 	const module, settings = "github.com/alkstore/alkworker", "typed queue; slots of the -slots flag in W4-W6, else the default"
 	return []*Spec{
-		{Name: "alkworker", Kind: Ours, Sync: "FULL", Seeder: "alkworker-normal", Modules: []string{module, sqliteModule}, Open: openAlkworker,
-			Settings: "default (synchronous FULL); " + settings},
+		{Name: "alkworker", Kind: Ours, Sync: "FULL", Modules: []string{module, sqliteModule}, Open: openAlkworker,
+			Seeder: "alkworker-normal", Settings: "default (synchronous FULL); " + settings},
 		{Name: "alkworker-normal", Kind: Ours, Sync: "NORMAL", Modules: []string{module, sqliteModule}, Open: openAlkworker,
 			Settings: "synchronous NORMAL; " + settings},
 	}

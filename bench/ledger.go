@@ -4,31 +4,49 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// ledger counts which jobs of a known number were handled, and how often. It is safe for concurrent use.
+// ledger counts which jobs were handled, and how often. It is safe for concurrent use.
 type ledger struct {
-	total      int64
+	limit      int64           // of the numbers
 	seen       []atomic.Uint32 // one bit a job
+	total      atomic.Int64    // jobs to come
 	handled    atomic.Int64    // different jobs
 	duplicates atomic.Int64    // handled again
 	strangers  atomic.Int64    // numbers that nobody enqueued
 	done       chan struct{}   // closed when all are handled
+	close      func()
 }
 
+// newLedger is for jobs whose numbers are below total.
 func newLedger(total int) *ledger {
-	l := &ledger{total: int64(total), seen: make([]atomic.Uint32, (total+31)/32), done: make(chan struct{})}
-	if total == 0 {
-		close(l.done)
-	}
+	l := newOpenLedger(total)
+	l.expect(int64(total))
 	return l
+}
+
+// newOpenLedger is for jobs whose numbers are below limit, and whose number becomes known later.
+func newOpenLedger(limit int) *ledger {
+	l := &ledger{limit: int64(limit), seen: make([]atomic.Uint32, (limit+31)/32), done: make(chan struct{})}
+	l.close = sync.OnceFunc(func() { close(l.done) })
+	l.total.Store(math.MaxInt64)
+	return l
+}
+
+// expect says how many jobs there are in all.
+func (l *ledger) expect(total int64) {
+	l.total.Store(total)
+	if l.handled.Load() >= total {
+		l.close()
+	}
 }
 
 // mark notes that a job was handled.
 func (l *ledger) mark(n int64) {
-	if n < 0 || n >= l.total {
+	if n < 0 || n >= l.limit {
 		l.strangers.Add(1)
 		return
 	}
@@ -37,8 +55,8 @@ func (l *ledger) mark(n int64) {
 		l.duplicates.Add(1)
 		return
 	}
-	if l.handled.Add(1) == l.total {
-		close(l.done)
+	if l.handled.Add(1) >= l.total.Load() {
+		l.close()
 	}
 }
 

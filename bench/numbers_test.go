@@ -89,6 +89,29 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+func TestOpenLedger(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		l := newOpenLedger(100)
+		if !late {
+			l.expect(2)
+		}
+		l.mark(5) // numbers may have gaps
+		l.mark(7)
+		if late {
+			select {
+			case <-l.done:
+				t.Error("done before it is known how many there are")
+			default:
+			}
+			l.expect(2)
+		}
+		<-l.done
+		if err := l.check(false); err != nil {
+			t.Errorf("check: %v", err)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	var kept tail
 	for range 1000 {

@@ -138,7 +138,7 @@ func runStep(ctx context.Context, o order) (answer, error) {
 }
 
 // runPair runs two children that begin at the same time. The first is ready before the second starts, so that it may
-// create the schema.
+// create the schema. It is told how many jobs the second has enqueued, if that says so.
 func runPair(ctx context.Context, first, second order) (a, b answer, err error) {
 	one, err := startProcess(ctx, first)
 	if err != nil {
@@ -165,6 +165,13 @@ func runPair(ctx context.Context, first, second order) (a, b answer, err error) 
 	if err != nil {
 		one.kill()
 		return a, b, err
+	}
+	if jobs, ok := b.Metrics["enqueued"]; ok {
+		_, err = fmt.Fprintf(one.stdin, "%.0f\n", jobs)
+		if err != nil {
+			one.kill()
+			return a, b, one.explain(err)
+		}
 	}
 	a, err = one.answer()
 	return a, b, err

@@ -24,7 +24,7 @@ func newDelays(jobs int) *delays {
 // handle is the handler. Both processes read the same wall clock.
 func (d *delays) handle(p Payload) {
 	now := time.Now().UnixNano()
-	if p.N >= 0 && p.N < d.total {
+	if p.N >= 0 && p.N < d.limit {
 		d.took[p.N].CompareAndSwap(0, max(now-p.At, 1))
 	}
 	d.mark(p.N)
@@ -42,7 +42,7 @@ func (d *delays) known(from, to int) []time.Duration {
 
 func (d *delays) report(m Metrics) {
 	d.ledger.report(m)
-	m["jobs"] = float64(d.total)
+	m["jobs"] = float64(d.total.Load())
 	if all := d.known(0, len(d.took)); len(all) > 0 {
 		m["p50_ms"], m["p99_ms"] = milliseconds(percentile(all, 50)), milliseconds(percentile(all, 99))
 		m["max_ms"] = milliseconds(percentile(all, 100))
