@@ -63,6 +63,23 @@ func TestHeartbeat(t *testing.T) {
 		w.stop(p)
 	})
 
+	bubble(t, "the_hour_of_a_claim_that_is_over_is_nobodys", func(w *world) {
+		o := queue.EnqueueOptions{VisibilityTimeout: 9 * time.Second}
+		w.enqueue("q", 1, o)
+		p := w.start(runtime.Config{}, serve("q", func(ctx context.Context, j *queue.Job) error {
+			return within(ctx, time.Duration(j.ID)*time.Second)
+		}, handlers.Options{}))
+		began := time.Now()
+		w.pass(2 * time.Second)
+		w.enqueue("q", 4, o) // 2, 3, 4 and 5 seconds from now on
+		w.pass(time.Minute)
+		beats := p.store.made("heartbeat")
+		if len(beats) != 1 || beats[0].at.Sub(began) != 5*time.Second {
+			w.Errorf("got %+v, want one heartbeat, three seconds after the second claim", beats)
+		}
+		w.stop(p)
+	})
+
 	bubble(t, "K6_whatever_else_hangs", func(w *world) {
 		const lease = 3 * time.Second
 		ids := w.enqueue("q", 3, queue.EnqueueOptions{VisibilityTimeout: lease})
