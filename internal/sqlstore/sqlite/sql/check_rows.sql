@@ -23,15 +23,15 @@ SELECT 'claim', id, CAST(queue AS TEXT), 'is pending with a claimant, a claim ti
 FROM __alkstore_live
 WHERE state = 'pending' AND (claimant IS NOT NULL OR claimed_at IS NOT NULL OR claim_expires_at IS NOT NULL)
 UNION ALL
-SELECT 'claim', id, CAST(queue AS TEXT), 'is processing without a claimant or a claim time: the next claim sets them'
-FROM __alkstore_live WHERE state = 'processing' AND (claimant IS NULL OR claimed_at IS NULL)
+SELECT 'claim', id, CAST(queue AS TEXT), 'is processing without a claimant: the next claim sets it'
+FROM __alkstore_live WHERE state = 'processing' AND claimant IS NULL
 UNION ALL
 SELECT 'attempts', id, CAST(queue AS TEXT),
-    'has attempts outside 0 to max_attempts, or more than claims: set attempts; the next claim buries it otherwise'
-FROM __alkstore_live WHERE attempts NOT BETWEEN 0 AND max_attempts OR attempts > fence
+    'has attempts outside 0 to max_attempts: set attempts; the next claim buries it otherwise'
+FROM __alkstore_live WHERE attempts NOT BETWEEN 0 AND max_attempts
 UNION ALL
-SELECT 'attempts', id, CAST(queue AS TEXT), 'has attempts below 0, or more than claims: set attempts'
-FROM __alkstore_dead WHERE attempts < 0 OR attempts > fence
+SELECT 'attempts', id, CAST(queue AS TEXT), 'has attempts outside 0 to max_attempts: set attempts'
+FROM __alkstore_dead WHERE attempts NOT BETWEEN 0 AND 2147483647
 UNION ALL
 SELECT 'fence', id, CAST(queue AS TEXT), 'has a fence that no number of claims can have made: set it higher than it ever was'
 FROM __alkstore_live WHERE typeof(fence) = 'integer' AND fence NOT BETWEEN 0 AND 9007199254740992
