@@ -36,6 +36,9 @@ func rounds(t *testing.T, n int, round func(t *testing.T, seed uint64)) int {
 		}
 	}
 	t.Logf("to repeat: %s=%d", seedVariable, seed)
+	if !thorough {
+		n = max(1, n/10)
+	}
 	var end time.Time
 	if s := os.Getenv(durationVariable); s != "" {
 		d, err := time.ParseDuration(s)

@@ -134,6 +134,7 @@ func operations(t *testing.T, d *database) []operation {
 	ops := []operation{
 		{name: "Now", do: func(ctx context.Context, s sqlstore.Store, _ scene) (any, error) { return answer(s.Now(ctx)) }},
 		{name: "Check", do: func(ctx context.Context, s sqlstore.Store, _ scene) (any, error) { return count(s.Check(ctx)) }},
+		{name: "Repair", do: func(ctx context.Context, s sqlstore.Store, _ scene) (any, error) { return count(s.Repair(ctx)) }},
 		{
 			name:  "Backup",
 			model: func(context.Context, sqlstore.Store, scene) (any, error) { return nil, nil },

@@ -8,12 +8,16 @@ import (
 	"github.com/alkstore/alkworker/scheduler"
 )
 
-type doctorCommand struct{}
+type doctorCommand struct {
+	Repair bool `help:"Mend what can be mended without losing a job, then look."`
+}
 
 // Help is the second part of the command's help.
 func (*doctorCommand) Help() string {
 	return "Reads the whole database, which may take a while. Prints one line for each check and for each thing that is " +
-		"wrong; exits with 1 if anything is a problem. Warnings alone are no problem."
+		"wrong; exits with 1 if anything is a problem. Warnings alone are no problem. With --repair, stuck claims end, values " +
+		"that cannot be are set to defaults, and what is left of jobs that are gone is deleted; a job may run once more. " +
+		"Make a backup first if in doubt."
 }
 
 // The verdicts of a check.
@@ -21,6 +25,7 @@ const (
 	verdictOK      = "ok"
 	verdictWarning = "warning" // worth knowing; may be what was intended
 	verdictProblem = "problem" // something is wrong
+	verdictMended  = "mended"  // something was wrong
 )
 
 // checkJSON is one result of the doctor.
@@ -52,7 +57,7 @@ func (d *diagnosis) fine(n int, check, format string, args ...any) {
 }
 
 // Run prints what was found even if a check could not be made; that is itself a problem.
-func (*doctorCommand) Run(ctx context.Context, e *env) error {
+func (c *doctorCommand) Run(ctx context.Context, e *env) error {
 	dsn, err := e.dsn()
 	if err != nil {
 		return err
@@ -62,6 +67,11 @@ func (*doctorCommand) Run(ctx context.Context, e *env) error {
 		d.add("open", verdictOK, "opened %s; its schema is up to date", clean(dsn))
 		d.software()
 		d.fileSystem(dsn)
+		if c.Repair {
+			if err := d.repair(ctx, client); err != nil {
+				return err
+			}
+		}
 		for _, check := range []func(context.Context, *queue.Client) error{d.rows, d.queues, d.schedules} {
 			if err := check(ctx, client); err != nil {
 				return err
@@ -119,19 +129,30 @@ func (d *diagnosis) rows(ctx context.Context, c *queue.Client) error {
 		return err
 	}
 	n := len(d.results)
+	d.problems(verdictProblem, found)
+	d.fine(n, "integrity", "the file and every row are consistent")
+	return nil
+}
+
+// repair mends what it can and says what it was.
+func (d *diagnosis) repair(ctx context.Context, c *queue.Client) error {
+	mended, err := c.Repair(ctx)
+	d.problems(verdictMended, mended)
+	return err
+}
+
+func (d *diagnosis) problems(verdict string, found []queue.Problem) {
 	for _, p := range found {
 		detail := p.Detail
 		if p.JobID != 0 {
 			detail = fmt.Sprintf("job %d %s", p.JobID, p.Detail)
 		}
-		r := d.add(p.Kind, verdictProblem, "%s", detail)
+		r := d.add(p.Kind, verdict, "%s", detail)
 		if p.JobID != 0 {
 			r.JobID = &p.JobID
 		}
 		r.Queue = textOrNull(p.Queue)
 	}
-	d.fine(n, "integrity", "the file and every row are consistent")
-	return nil
 }
 
 // queues finds jobs that wait for nobody. // K17

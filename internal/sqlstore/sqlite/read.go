@@ -25,9 +25,12 @@ func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err er
 			return nil
 		}
 		return on.query(ctx, "failures", func(rows *sql.Rows) error {
-			var f sqlstore.Failure
-			err := rows.Scan(&f.Attempt, &f.At, &f.Error, &f.Stack)
-			row.Failures = append(row.Failures, f)
+			var attempt, at integer
+			var text, stack sql.NullString
+			err := rows.Scan(&attempt, &at, &text, &stack)
+			row.Failures = append(row.Failures, sqlstore.Failure{
+				Attempt: attempt.value, At: at.value, Error: text.String, Stack: stack.String,
+			})
 			return err
 		}, sql.Named("id", id))
 	})
