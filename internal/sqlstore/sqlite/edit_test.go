@@ -12,8 +12,8 @@ import (
 	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
 )
 
-// edits are what a person may write into any column.
-var edits = map[string]string{
+// values are what a person may write into any column.
+var values = map[string]string{
 	"null": "NULL", "text": "'abc'", "blob": "x'00ff'", "real": "1.5", "zero": "0", "one": "1", "negative": "-7",
 	"huge": "9223372036854775807", "least": "(-9223372036854775807 - 1)", "state": "'processing'", "empty": "''",
 }
@@ -56,7 +56,7 @@ func TestEdits(t *testing.T) {
 			}
 		}
 		for _, column := range columnsOf(t, db, table) {
-			for what, value := range edits {
+			for what, value := range values {
 				try(column, what, value)
 			}
 		}
