@@ -24,15 +24,16 @@ const partVariable = "ALKWORKER_CRASHTEST_PART"
 
 // part is what one process does. It ends when its work is done, on SIGTERM, or when the test does.
 type part struct {
-	Role   string // worker, claimer, holder or locker
+	Role   string // worker, claimer, holder, locker or plant
 	Name   string // as it appears in the ledger
 	DB     string
 	Ledger string
 	Queue  string
 
 	BusyTimeout time.Duration
+	Durable     bool // a commit waits for the disk
 
-	// For a worker.
+	// For a worker or a plant.
 	Concurrency int           // slots
 	Limit       int           // of the queue
 	Drain       time.Duration // zero: 30 s
@@ -94,6 +95,8 @@ func play(text string) (err error) {
 		err = s.claim(ctx)
 	case "holder":
 		err = s.hold(ctx)
+	case "plant":
+		err = s.plant(ctx)
 	default:
 		err = fmt.Errorf("role %q does not exist", s.Role)
 	}
@@ -103,9 +106,13 @@ func play(text string) (err error) {
 	return err
 }
 
-// config waits for the disk no more than a crash of a process demands: no test here cuts the power.
+// config waits for the disk no more than a crash of a process demands, unless the part is durable.
 func (p part) config() *queue.Config {
-	return &queue.Config{Synchronous: queue.Normal, BusyTimeout: p.BusyTimeout}
+	c := &queue.Config{Synchronous: queue.Normal, BusyTimeout: p.BusyTimeout}
+	if p.Durable {
+		c.Synchronous = queue.Full
+	}
+	return c
 }
 
 // say tells the test something.

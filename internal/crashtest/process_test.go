@@ -36,21 +36,39 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	dir := t.TempDir()
-	s := &scene{T: t, db: filepath.Join(dir, "jobs.db"), path: filepath.Join(dir, "ledger")}
+	s := newSceneIn(t, t.TempDir())
+	s.open()
+	return s
+}
+
+// newSceneIn has its database in a folder of its own, and does not open it.
+func newSceneIn(t *testing.T, dir string) *scene {
+	t.Helper()
+	s := &scene{T: t, db: filepath.Join(dir, "jobs.db"), path: filepath.Join(t.TempDir(), "ledger")}
 	var err error
-	if s.client, err = queue.Open(t.Context(), s.db, part{}.config()); err != nil {
-		t.Fatal(err)
-	}
 	if s.ledger, err = openLedger(s.path, "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.client.Close(), s.ledger.file.Close()); err != nil {
+		if err := s.ledger.file.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// open opens the database for the test itself, until the end of the test.
+func (s *scene) open() {
+	s.Helper()
+	var err error
+	if s.client, err = queue.Open(s.Context(), s.db, part{}.config()); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := s.client.Close(); err != nil {
+			s.Error(err)
+		}
+	})
 }
 
 // process is one process that plays a part.
@@ -59,7 +77,7 @@ type process struct {
 	part  part
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	errs  bytes.Buffer
+	errs  output
 	ended chan struct{} // closed when the process is gone and all it said is there
 
 	mu    sync.Mutex
@@ -99,6 +117,26 @@ func (s *scene) start(p part) *process {
 		}
 	})
 	return one
+}
+
+// output is what a process writes, which may be read while it does.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+// String is all of it so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
 }
 
 func (p *process) listen(out io.Reader) {
