@@ -33,12 +33,12 @@ var rooms = []room{
 		rooms: []string{"internal/sqlstore", "internal/sqlstore/memory"},
 		libs:  []string{"github.com/google/go-cmp", "golang.org/x/sync"},
 	},
+	{dir: "internal/sqlstore/faultdriver"},
 	{
 		dir:   "internal/sqlstore/sqlite",
 		rooms: []string{"internal/sqlstore"},
 		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod"},
 	},
-	{dir: "internal/sqlstore/faultdriver"},
 	{dir: "internal/torture"}, // tests only, over all stores
 	{
 		dir:   "queue",

@@ -13,7 +13,8 @@ import (
 // begin, commit and rollback, on all connections, counted from 1 since Arm.
 type Fault struct {
 	At  int
-	Err error // what the call answers; never nil
+	Err error  // what the call answers; nil: what it would have answered, and Do is all that happens
+	Do  func() // is called before the call; nil: nothing
 
 	After    bool // the call is made first: it happened, and only the answer is lost
 	Rollback bool // the database rolls the open transaction back by itself, as it does when the disk is full
@@ -125,12 +126,15 @@ func call[T any](d *Driver, c *conn, what string, do func() (T, error)) (v T, er
 	}
 	var none T
 	f := d.due(what)
-	if f == nil || f.After {
+	if f != nil && f.Do != nil {
+		f.Do()
+	}
+	if f == nil || f.After || f.Err == nil {
 		if v, err = do(); err != nil {
 			v = none // not a typed nil
 		}
 	}
-	if f == nil {
+	if f == nil || f.Err == nil {
 		return v, err
 	}
 	if c != nil && f.Rollback {
