@@ -18,6 +18,8 @@ type witness struct {
 	path string // without symbolic links, as SQLite sees it
 	main os.FileInfo
 	lost atomic.Pointer[error]
+
+	walSize atomic.Int64 // in bytes, at the last look
 }
 
 func newWitness(path string) (*witness, error) {
@@ -68,6 +70,9 @@ func (w *witness) look(b beside) error {
 			what = "removed"
 		case err == nil && !os.SameFile(f.info, now):
 			what = "replaced"
+		case err == nil && f.info == b.wal:
+			w.walSize.Store(now.Size())
+			continue
 		default:
 			continue // that the name cannot be asked for now says nothing
 		}

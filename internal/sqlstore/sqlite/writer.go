@@ -21,10 +21,11 @@ type writer struct {
 	line     line
 
 	// These belong to whoever leads the line.
-	conn   *sql.Conn // nil until the first write and after a broken connection
-	on     *session
-	met    *beside // nil until the connection has begun its first transaction
-	closed bool
+	conn      *sql.Conn // nil until the first write and after a broken connection
+	on        *session
+	met       *beside // nil until the connection has begun its first transaction
+	tolerated int64   // bytes up to which the WAL is left as it is; zero: the usual
+	closed    bool
 }
 
 // tx is an open write transaction. now is the clock as read under the write lock, one value for the whole transaction.
@@ -73,6 +74,7 @@ func (w *writer) lead(leader *call) {
 		for _, c := range batch[1:] {
 			c.ready <- struct{}{}
 		}
+		w.trim()
 		w.line.handOver()
 	}()
 	for _, c := range batch {
