@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -20,7 +21,7 @@ func TestLargePayloadsAreNotRead(t *testing.T) {
 		part    = 85      // pages: half of one payload
 		buried  = 20
 	)
-	looks := append(rounds[:len(rounds):len(rounds)], []struct {
+	looks := slices.Concat(rounds, []struct {
 		name string
 		do   func(ctx context.Context, t *tx) error
 	}{
@@ -41,7 +42,7 @@ func TestLargePayloadsAreNotRead(t *testing.T) {
 			}
 			return cmp.Or(err, t.bury(ctx, deaths[:min(buried, len(deaths))]))
 		}},
-	}...)
+	})
 	measure := func(t *testing.T, size int) map[string]int {
 		s, err := Open(t.Context(), filepath.Join(t.TempDir(), "queue.db"), Options{Synchronous: "NORMAL"})
 		if err != nil {
