@@ -25,7 +25,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	defer tick.Stop()
 	version, _ := dataVersion(ctx, on)
 	wake("") // for what was written between the caller's last look and this one
-	met := s.files.meet()
+	seen := s.files.meet()
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,11 +42,11 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			// A failed look is a wake-up as well: the claim that follows meets the same trouble and reports it.
 			v, err := dataVersion(ctx, on)
 			if err != nil {
-				met = beside{} // the connection may be another one the next time
-			} else if met.wal == nil {
-				met = s.files.meet()
+				seen = &sight{} // the connection may be another one the next time
+			} else if seen.wal == nil {
+				seen = s.files.meet()
 			}
-			if err := s.files.look(met); err != nil {
+			if err := s.files.look(seen); err != nil {
 				return fail("watch", "", 0, err)
 			}
 			if err != nil || v != version {
