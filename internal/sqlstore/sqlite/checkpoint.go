@@ -1,21 +1,37 @@
 package sqlite
 
-import "context"
+import (
+	"context"
+	"os"
+)
+
+// walCare is what the writer knows of the size of the WAL.
+type walCare struct {
+	turns     int   // since the last look
+	tolerated int64 // bytes up to which the file is left as it is; zero: the usual
+}
+
+// turnsPerLook is how many transactions go by between two looks at the size of the WAL: it grows by a few megabytes at most.
+const turnsPerLook = 16
 
 // trim empties the WAL when it has grown beyond what a checkpoint leaves of it. SQLite does so by itself only if at some
 // moment nobody reads; with enough readers that moment never comes, and the file would grow for as long as they go on.
 // This one waits, briefly, for those who still need the WAL, while those who come meanwhile find all in the database.
 //
-// A reader that stays in its transaction cannot be helped. So as not to wait for it in vain after each write, the next try
+// A reader that stays in its transaction cannot be helped. So as not to wait for it in vain again and again, the next try
 // comes when the file has grown by a quarter. What else may go wrong, the next write will tell. // K53
 func (w *writer) trim() {
-	size := w.files.walSize.Load()
-	if w.conn == nil || size <= max(w.tolerated, walSizeLimit) {
+	if w.wal.turns++; w.wal.turns < turnsPerLook || w.conn == nil {
 		return
 	}
-	w.tolerated = size + size/4
+	w.wal.turns = 0
+	info, err := os.Stat(w.files.path + "-wal") // a look at the folder: opens nothing
+	if err != nil || info.Size() <= max(w.wal.tolerated, walSizeLimit) {
+		return
+	}
+	w.wal.tolerated = info.Size() + info.Size()/4
 	var busy, pages, moved int64
 	if _, err := w.on.one(context.Background(), "checkpoint", []any{&busy, &pages, &moved}); err == nil && busy == 0 {
-		w.tolerated = 0
+		w.wal.tolerated = 0
 	}
 }
