@@ -36,7 +36,7 @@ func TestLargePayloadsAreNotRead(t *testing.T) {
 			err := t.query(ctx, "sweep_expired", func(rows *sql.Rows) error {
 				deaths = append(deaths, death{text: "expired"})
 				return rows.Scan(&deaths[len(deaths)-1].id)
-			}, sql.Named("queue", "q"), sql.Named("now", t.now+1000))
+			}, sql.Named("queue", "q"), sql.Named("now", t.now+1000), sql.Named("limit", crowd))
 			if err == nil && len(deaths) < buried {
 				err = fmt.Errorf("%d jobs have expired, want %d", len(deaths), buried)
 			}
