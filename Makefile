@@ -38,7 +38,8 @@ fuzz-short: ## every fuzz target for FUZZTIME (20s) each
 fuzz: ## every fuzz target for TORTURE (10m) each
 	@$(MAKE) --no-print-directory fuzz-short FUZZTIME=$(TORTURE)
 
-torture: ## every proof of internal/torture for TORTURE (10m): make torture TORTURE=2h; TORTURE_SEED repeats a run
+torture: ## every proof of internal/torture, and the chaos of internal/crashtest, for TORTURE (10m) each
+	TORTURE=$(TORTURE) go test -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/crashtest
 	TORTURE=$(TORTURE) go test -count=1 -timeout 0 -v ./internal/torture
 
 vet: ## go vet, also of the code for other systems
