@@ -4,6 +4,7 @@ package crashtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -225,12 +226,15 @@ func (c *chaos) until(what string, as func() (bool, error)) {
 			if err == nil {
 				return
 			}
-			left, lerr := c.client.List(c.Context(), queue.Filter{Limit: 20})
-			for _, j := range left {
-				c.Logf("job %d in %q: %s, attempt %d of %d, until %v", j.ID, j.Queue, j.State, j.Attempt, j.MaxAttempts,
-					j.ClaimExpiresAt)
+			for _, state := range []queue.State{queue.Pending, queue.Processing} {
+				left, lerr := c.client.List(c.Context(), queue.Filter{State: state, Limit: 20})
+				err = errors.Join(err, lerr)
+				for _, j := range left {
+					c.Logf("job %d in %q: %s, attempt %d of %d, until %v", j.ID, j.Queue, j.State, j.Attempt, j.MaxAttempts,
+						j.ClaimExpiresAt)
+				}
 			}
-			c.Fatalf("waiting for %s: %v, %v", what, err, lerr)
+			c.Fatalf("waiting for %s: %v", what, err)
 		}
 	}
 }

@@ -67,18 +67,20 @@ var repertoire = []struct {
 
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
-func draw(r *rand.Rand, lease time.Duration) script {
-	n := r.IntN(1000)
-	for _, one := range repertoire {
-		if n -= one.often; n < 0 {
-			s := one.make(r, lease)
-			if s.Queue == "" {
-				s.Queue = "q"
-			}
-			return s
+// draw takes a script, first one of each kind.
+func draw(r *rand.Rand, lease time.Duration, drawn int) script {
+	i := drawn
+	if i >= len(repertoire) {
+		n := r.IntN(1000)
+		for i = 0; n >= repertoire[i].often; i++ {
+			n -= repertoire[i].often
 		}
 	}
-	panic("the repertoire does not add up to a thousand")
+	s := repertoire[i].make(r, lease)
+	if s.Queue == "" {
+		s.Queue = "q"
+	}
+	return s
 }
 
 // produce enqueues, cancels and requeues until it is told that there is enough. It holds back while much is left to do.
@@ -89,6 +91,7 @@ func (s *stage) produce(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var latest []int64
+	drawn := 0
 	brought := make(map[int64]bool)
 	for {
 		select {
@@ -104,7 +107,7 @@ func (s *stage) produce(ctx context.Context) error {
 			live += q.Ready + q.Delayed + q.Processing
 		}
 		if err == nil && live < backlog {
-			latest, err = s.enqueueSome(ctx, random, latest)
+			latest, err = s.enqueueSome(ctx, random, latest, &drawn)
 		}
 		if err == nil && random.IntN(10) == 0 && len(latest) > 0 {
 			err = s.cancelOne(ctx, latest[random.IntN(len(latest))])
@@ -118,11 +121,12 @@ func (s *stage) produce(ctx context.Context) error {
 	}
 }
 
-func (s *stage) enqueueSome(ctx context.Context, random *rand.Rand, latest []int64) ([]int64, error) {
+func (s *stage) enqueueSome(ctx context.Context, random *rand.Rand, latest []int64, drawn *int) ([]int64, error) {
 	var jobs []queue.NewJob
 	var notes []string
 	for range 1 + random.IntN(3) {
-		script := draw(random, s.Lease)
+		script := draw(random, s.Lease, *drawn)
+		*drawn++
 		payload, err := json.Marshal(script.task)
 		if err != nil {
 			return latest, err
