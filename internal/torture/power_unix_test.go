@@ -29,9 +29,15 @@ import (
 // writerVariable makes a run of this test binary the process that writes: its value is the path.
 const writerVariable = "ALKWORKER_TORTURE_WRITER"
 
+// synchronousVariable is how that process writes; unset: as by default.
+const synchronousVariable = "ALKWORKER_TORTURE_SYNCHRONOUS"
+
 // serveChild is that process, if this is one. It says on its standard output what was acknowledged, a line for each call:
 // "+1,2,3" for enqueued jobs, "-1,2" for jobs that it is about to ack.
 func serveChild() bool {
+	if serveMachine() {
+		return true
+	}
 	path := os.Getenv(writerVariable)
 	if path == "" {
 		return false
@@ -44,7 +50,7 @@ func serveChild() bool {
 
 // write enqueues and works off jobs from several goroutines until its parent has had enough.
 func write(ctx context.Context, path string, out io.Writer) error {
-	s, err := sqlite.Open(ctx, path, sqlite.Options{}) // FULL is the default
+	s, err := sqlite.Open(ctx, path, sqlite.Options{Synchronous: os.Getenv(synchronousVariable)})
 	if err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func TestPowerLoss(t *testing.T) {
 	if err := errors.Join(err, writer.Start()); err != nil {
 		t.Fatal(err)
 	}
-	l := &acknowledged{there: make(map[int64]bool), first: make(chan struct{})}
+	l := newAcknowledged()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -143,7 +149,9 @@ func TestPowerLoss(t *testing.T) {
 		if err := stop(writer.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
-		copied := filepath.Join(t.TempDir(), "copy.db")
+		folder := t.TempDir()
+		defer os.RemoveAll(folder) // now: there are many
+		copied := filepath.Join(folder, "copy.db")
 		err := errors.Join(copyFile(path, copied), copyFile(path+"-wal", copied+"-wal"))
 		if err := errors.Join(err, writer.Process.Signal(syscall.SIGCONT)); err != nil {
 			t.Fatal(err)
@@ -226,18 +234,24 @@ func (l *acknowledged) missing(t *testing.T, path string, want []int64, gone map
 
 // acknowledged is what the writer has said.
 type acknowledged struct {
-	first   chan struct{}
+	heard   sync.Once
+	first   chan struct{} // closed then
 	mu      sync.Mutex
 	there   map[int64]bool // false: may have been acked
 	trouble string
 	lines   int
 }
 
+func newAcknowledged() *acknowledged {
+	return &acknowledged{there: make(map[int64]bool), first: make(chan struct{})}
+}
+
 func (l *acknowledged) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
-	for once := sync.OnceFunc(func() { close(l.first) }); lines.Scan(); once() {
+	for lines.Scan() {
 		l.line(lines.Text())
+		l.heard.Do(func() { close(l.first) })
 	}
 }
 
