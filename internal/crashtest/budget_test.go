@@ -116,7 +116,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 	})
 	t.Run("K22_what_a_killed_worker_held_does_not_count_for_ever", func(t *testing.T) {
 		t.Parallel()
-		const limit, rounds, jobs = 2, 10, 30
+		const limit, rounds, jobs = 2, 50 / slowness, 120 / slowness
 		s := newScene(t)
 		tasks := make([]task, jobs)
 		for i := range tasks {
