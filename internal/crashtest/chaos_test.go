@@ -279,7 +279,7 @@ func (s *scene) keep() {
 		if !s.Failed() {
 			return
 		}
-		to, err := os.MkdirTemp("", "alkworker-chaos-") //nolint:usetesting // which is there to stay
+		to, err := os.MkdirTemp("", "alkworker-chaos-") // which stays
 		if err == nil {
 			err = os.CopyFS(to, os.DirFS(s.dir))
 		}

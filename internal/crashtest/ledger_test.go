@@ -31,12 +31,12 @@ const (
 	failed  = "fail" // the handler returned an error or panicked; the note says which
 	cut     = "cut"  // the handler returned because its context had ended; the note says why
 
-	// By the test:
+	// By the test.
 	killed  = "kill" // a process is dead, by its own hand or that of the test
 	stopped = "stop" // a process stands still
 	resumed = "cont" // and goes on
 
-	// By the process itself:
+	// By the process itself.
 	stalled = "stall" // it was not given the processor for a while; the note says how long
 )
 
