@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -41,7 +42,7 @@ func TestChaos(t *testing.T) {
 		s := newScene(t)
 		s.keep()
 		c := &chaos{
-			scene: s, random: rand.New(rand.NewPCG(seed, 0)), fleet: make([]*process, 4), frozen: make(map[*process]bool),
+			scene: s, random: rand.New(rand.NewPCG(seed, 0)), fleet: make([]*process, 5), frozen: make(map[*process]bool),
 			ended: make(chan *process, 16), thaw: make(chan *process, 16), orders: make(map[*process]syscall.Signal),
 		}
 		beat, err := json.Marshal(task{Do: work})
@@ -57,7 +58,7 @@ func TestChaos(t *testing.T) {
 			c.place(i)
 		}
 		producer := s.start(part{Role: "producer", Queue: "q", Seed: seed, Lease: chaosLease})
-		c.rage(time.Now().Add(length))
+		c.rage(producer, time.Now().Add(length))
 		producer.tell("enough")
 		c.until("the end of the producer", func() (bool, error) { return !producer.runs(), nil })
 		producer.finish()
@@ -124,47 +125,66 @@ func (c *chaos) place(i int) {
 	}()
 }
 
+// strikes are what is done to a process, in the order of the first few and shuffled from then on.
+var strikes = []syscall.Signal{
+	syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGKILL,
+	syscall.SIGTERM, syscall.SIGKILL, syscall.SIGSTOP,
+}
+
 // rage does things to the fleet until the end.
-func (c *chaos) rage(end time.Time) {
+func (c *chaos) rage(producer *process, end time.Time) {
+	c.Helper()
+	next := slices.Clone(strikes)
 	for time.Now().Before(end) {
 		select {
+		case <-producer.ended:
+			c.Fatalf("the producer has ended: %s", producer.complaints())
 		case p := <-c.ended:
 			c.replace(p)
 		case p := <-c.thaw:
 			c.goOn(p)
-		case <-time.After(200*time.Millisecond + upTo(c.random, slowness*800*time.Millisecond)):
-			c.strike(c.fleet[c.random.IntN(len(c.fleet))])
+		case <-time.After(300*time.Millisecond + upTo(c.random, 2*time.Second)):
+			if !c.strike(c.fleet[c.random.IntN(len(c.fleet))], next[0]) {
+				continue
+			}
+			if next = next[1:]; len(next) == 0 {
+				next = slices.Clone(strikes)
+				c.random.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
+			}
 		}
 	}
 }
 
-// strike does something to one process.
-func (c *chaos) strike(p *process) {
+// strike does something to one process. False if that is not possible now.
+func (c *chaos) strike(p *process, s syscall.Signal) bool {
+	c.Helper()
 	if _, doomed := c.orders[p]; doomed {
-		return
+		return false
 	}
-	switch n := c.random.IntN(10); {
-	case n < 5: // be it frozen or not
-		c.order(p, syscall.SIGKILL)
-	case c.frozen[p]:
-	case n < 7:
-		if up, _ := p.heard("up"); len(up) > 0 { // otherwise the signal would kill it
-			c.order(p, syscall.SIGTERM)
-		}
-	case len(c.frozen) == 0:
-		if !p.stop() {
-			return // it is dead
-		}
-		c.frozen[p] = true
-		c.stops++
-		time.AfterFunc(chaosLease+time.Second+upTo(c.random, chaosLease), func() { c.thaw <- p })
+	if s == syscall.SIGKILL {
+		return c.order(p, s) // be it frozen or not
 	}
+	if up, _ := p.heard("up"); c.frozen[p] || len(up) == 0 { // before that SIGTERM would kill it
+		return false
+	}
+	if s == syscall.SIGTERM {
+		return c.order(p, s)
+	}
+	if len(c.frozen) > 0 || !p.stop() {
+		return false
+	}
+	c.frozen[p] = true
+	c.stops++
+	time.AfterFunc(chaosLease+time.Second+upTo(c.random, chaosLease), func() { c.thaw <- p })
+	return true
 }
 
-func (c *chaos) order(p *process, s syscall.Signal) {
-	if p.cmd.Process.Signal(s) == nil {
-		c.orders[p] = s
+func (c *chaos) order(p *process, s syscall.Signal) (done bool) {
+	if p.cmd.Process.Signal(s) != nil {
+		return false // it is dead
 	}
+	c.orders[p] = s
+	return true
 }
 
 func (c *chaos) goOn(p *process) {

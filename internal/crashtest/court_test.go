@@ -77,10 +77,8 @@ func (c *court) reruns(t testing.TB, id int64) (again int) {
 			continue
 		}
 		again++
-		if slices.ContainsFunc(c.revived[id], func(at time.Time) bool {
-			return before.start.claimedAt <= at.Unix() && at.Unix() <= r.start.claimedAt
-		}) {
-			continue // it had been dead
+		if c.revival(id, before, r) {
+			continue
 		}
 		wants := before.did(failed) || before.did(cut) && before.end.note == shuttingDown
 		if wants && r.start.claimedAt >= before.end.at.Unix() {
@@ -91,6 +89,13 @@ func (c *court) reruns(t testing.TB, id int64) (again int) {
 		}
 	}
 	return again
+}
+
+// revival says whether the job was dead and requeued between two of its runs.
+func (c *court) revival(id int64, before, next run) bool {
+	return slices.ContainsFunc(c.revived[id], func(at time.Time) bool {
+		return before.start.claimedAt <= at.Unix() && at.Unix() <= next.start.claimedAt
+	})
 }
 
 // lapsed says why the lease of a run cannot have lapsed before the next claim, and nothing if it can.

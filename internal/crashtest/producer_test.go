@@ -31,12 +31,14 @@ const (
 // unserved is a queue that no worker serves.
 const unserved = "unserved"
 
-// repertoire are the scripts by how often a producer takes them, in one of a thousand jobs.
+const total = 1000 // of the numbers in the repertoire
+
+// repertoire are the scripts by how often a producer takes them.
 var repertoire = []struct {
 	often int
 	make  func(random *rand.Rand, lease time.Duration) script
 }{
-	{400, func(r *rand.Rand, _ time.Duration) script {
+	{423, func(r *rand.Rand, _ time.Duration) script {
 		return script{task: task{Do: work, For: upTo(r, 200*time.Millisecond)}}
 	}},
 	{140, func(r *rand.Rand, _ time.Duration) script {
@@ -46,8 +48,8 @@ var repertoire = []struct {
 	{100, func(r *rand.Rand, _ time.Duration) script {
 		return script{task: task{Do: panics, Times: 1 + r.IntN(4)}}
 	}},
-	{100, func(r *rand.Rand, lease time.Duration) script {
-		return script{task: task{Do: work, For: lease + upTo(r, lease)}} // lives on heartbeats
+	{80, func(r *rand.Rand, lease time.Duration) script {
+		return script{task: task{Do: work, For: lease + upTo(r, lease/2)}} // lives on heartbeats
 	}},
 	{60, func(*rand.Rand, time.Duration) script { return script{task: task{Do: refuse}} }},
 	{40, func(r *rand.Rand, _ time.Duration) script {
@@ -60,7 +62,7 @@ var repertoire = []struct {
 	{15, func(r *rand.Rand, _ time.Duration) script {
 		return script{task: task{Do: work}, Queue: unserved, Expires: time.Second + upTo(r, 2*time.Second)}
 	}},
-	{5, func(r *rand.Rand, _ time.Duration) script {
+	{2, func(r *rand.Rand, _ time.Duration) script {
 		return script{task: task{Do: die, For: upTo(r, 100*time.Millisecond)}, Attempts: 1 + r.IntN(2)}
 	}},
 }
@@ -71,7 +73,7 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 func draw(r *rand.Rand, lease time.Duration, drawn int) script {
 	i := drawn
 	if i >= len(repertoire) {
-		n := r.IntN(1000)
+		n := r.IntN(total)
 		for i = 0; n >= repertoire[i].often; i++ {
 			n -= repertoire[i].often
 		}

@@ -119,10 +119,11 @@ func (c *court) verdict(id int64, f *file, d *queue.Job) string {
 		death = refused
 	case f.Do == die:
 		death = queue.TextMaxAttempts
-	case f.spends() && last.did(failed) && last.start.attempt == f.Attempts:
-		death = again
 	case f.spends():
-		death = queue.TextMaxAttempts // the last attempt died with its worker
+		death = again
+		if d != nil && d.LastError == queue.TextMaxAttempts && (last.start.attempt < f.Attempts || c.unableAfter(last)) {
+			death = queue.TextMaxAttempts // the last attempt, or the word of it, died with its worker
+		}
 	}
 	switch {
 	case death != "" && d == nil:
@@ -141,6 +142,11 @@ func (c *court) verdict(id int64, f *file, d *queue.Job) string {
 		return "ran before its time"
 	}
 	return ""
+}
+
+// unableAfter says whether the process of a run was dead or stopped at any time after the run had begun.
+func (c *court) unableAfter(r run) bool {
+	return slices.ContainsFunc(c.unable[r.start.worker], func(s span) bool { return !s.to.Before(r.start.at) })
 }
 
 // boundaries fails the test unless each boundary of the schedule was fired once and its job done, and counts them.
@@ -195,7 +201,7 @@ func (c *court) recovery(t *testing.T, entries []entry, files map[int64]*file) {
 			continue // waits until it is alone
 		}
 		for i, r := range runs {
-			if at, died := deaths[r.start.worker]; died && r.end == nil && i+1 < len(runs) {
+			if at, died := deaths[r.start.worker]; died && r.end == nil && i+1 < len(runs) && !c.revival(id, r, runs[i+1]) {
 				waits = append(waits, runs[i+1].start.at.Sub(at))
 				with[r.start.worker] = true
 			}

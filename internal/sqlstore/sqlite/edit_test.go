@@ -127,7 +127,7 @@ func TestEditsAcrossRows(t *testing.T) {
 		"the_sequence_lost":            {edit: "DELETE FROM sqlite_sequence", kind: "sequence"},
 		"a_schedule_that_never_fires": {
 			edit: `INSERT INTO __alkstore_scheduler_tasks VALUES
-				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, NULL, 1, 'soon', 0, 1)`,
+				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, (NULL), 1, 'soon', 0, 1)`,
 			kind: "schedule", left: true,
 		},
 	} {
