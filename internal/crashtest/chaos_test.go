@@ -3,6 +3,7 @@
 package crashtest
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +34,7 @@ type chaos struct {
 	orders map[*process]syscall.Signal // what will have ended it
 
 	kills, suicides, stops, terms int
+	leaders                       int // among those: schedulers that led
 }
 
 // TestChaos runs a fleet of workers that are killed, stopped past their leases, and restarted, while a process beside
@@ -76,13 +79,17 @@ func TestChaos(t *testing.T) {
 		}
 		c.until("the end of all jobs", c.nothingLives)
 		for _, p := range c.fleet {
-			p.term()
+			if _, doomed := c.orders[p]; doomed {
+				<-p.ended
+			} else {
+				p.term()
+			}
 		}
 		s.healthy() // PRAGMA integrity_check included
-		t.Logf("%d workers killed, %d killed by their jobs, %d stopped past the lease, %d stopped in good order",
-			c.kills, c.suicides, c.stops, c.terms)
+		t.Logf("%d workers killed, %d killed by their jobs, %d stopped past the lease, %d stopped in good order; %d of them led",
+			c.kills, c.suicides, c.stops, c.terms, c.leaders)
 		trial(t, readLedger(t, s.path), c.dead())
-		if c.kills == 0 || c.suicides == 0 || c.stops == 0 || c.terms == 0 {
+		if c.kills == 0 || c.suicides == 0 || c.stops == 0 || c.terms == 0 || c.leaders == 0 {
 			t.Error("not everything has happened: the test shows nothing")
 		}
 	})
@@ -144,8 +151,15 @@ func (c *chaos) rage(producer *process, end time.Time) {
 		case p := <-c.thaw:
 			c.goOn(p)
 		case <-time.After(300*time.Millisecond + upTo(c.random, 2*time.Second)):
-			if !c.strike(c.fleet[c.random.IntN(len(c.fleet))], next[0]) {
+			victim, leader := c.fleet[c.random.IntN(len(c.fleet))], c.leader()
+			if leader != nil && c.random.IntN(2) == 0 {
+				victim = leader
+			}
+			if !c.strike(victim, next[0]) {
 				continue
+			}
+			if victim == leader {
+				c.leaders++
 			}
 			if next = next[1:]; len(next) == 0 {
 				next = slices.Clone(strikes)
@@ -153,6 +167,27 @@ func (c *chaos) rage(producer *process, end time.Time) {
 			}
 		}
 	}
+}
+
+// leader is the worker that fires the schedules, if it is known.
+func (c *chaos) leader() *process {
+	c.Helper()
+	db, err := sql.Open("sqlite", queue.SQLiteDSN(c.db))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer db.Close()
+	var owner string
+	err = db.QueryRowContext(c.Context(), "SELECT owner FROM __alkstore_locks WHERE expires_at > unixepoch()").Scan(&owner)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		c.Fatal(err)
+	}
+	for _, p := range c.fleet {
+		if strings.HasPrefix(owner, p.part.Name+"-") {
+			return p
+		}
+	}
+	return nil
 }
 
 // strike does something to one process. False if that is not possible now.
