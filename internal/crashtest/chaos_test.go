@@ -152,7 +152,7 @@ func (c *chaos) rage(producer *process, end time.Time) {
 			c.goOn(p)
 		case <-time.After(300*time.Millisecond + upTo(c.random, 2*time.Second)):
 			victim, leader := c.fleet[c.random.IntN(len(c.fleet))], c.leader()
-			if leader != nil && c.random.IntN(2) == 0 {
+			if leader != nil && (c.leaders == 0 || c.random.IntN(2) == 0) {
 				victim = leader
 			}
 			if !c.strike(victim, next[0]) {
