@@ -84,7 +84,7 @@ func (t *tx) buryExhausted(ctx context.Context, c sqlstore.Claim) error {
 			lapsed = append(lapsed, f)
 		}
 		return nil
-	}, sql.Named("queue", c.Queue), sql.Named("now", t.now))
+	}, sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", bite))
 	if err != nil {
 		return err
 	}
