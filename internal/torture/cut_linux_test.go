@@ -118,6 +118,7 @@ func (m machine) work() error {
 		return err
 	}
 	<-time.After(m.After)
+	fmt.Println(cutMark)
 	err = unix.IoctlSetPointerInt(int(disk.Fd()), shutDown, noLogFlush)
 	kerr := writer.Process.Kill()
 	if errors.Is(kerr, os.ErrProcessDone) {

@@ -257,6 +257,8 @@ type acknowledged struct {
 	mu      sync.Mutex
 	there   map[int64]bool // false: may have been acked
 	done    map[int64]bool // acked
+	cut     bool           // the power is gone: what is acknowledged from here on counts no more
+	late    int            // how many were
 	trouble string
 	lines   int
 }
@@ -278,13 +280,21 @@ func (l *acknowledged) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines++
-	if text[0] == '!' {
+	switch {
+	case text[0] == '!':
 		l.trouble = text
+		return
+	case text == cutMark:
+		l.cut = true
 		return
 	}
 	for _, field := range strings.Split(text[1:], ",") {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
+			continue
+		}
+		if l.cut && text[0] != '-' {
+			l.late++
 			continue
 		}
 		if text[0] == '=' {
