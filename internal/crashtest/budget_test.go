@@ -50,7 +50,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 		for working := true; working; {
 			select {
 			case <-worker.ended:
-				s.noteDeath(worker)
+				worker.note(killed)
 				deaths++
 				worker = s.start(part{Role: "worker", Queue: "q", Concurrency: len(tasks)})
 			case err := <-done:
@@ -60,7 +60,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 				working = false
 			}
 		}
-		worker.stop()
+		worker.term()
 		if deaths != attempts {
 			t.Errorf("the job killed %d workers, want %d, its budget", deaths, attempts)
 		}
@@ -94,7 +94,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 		if state := first.wait(); state.ExitCode() != 1 {
 			t.Errorf("first worker: got %v, want the exit status of log.Fatal", state)
 		}
-		s.noteDeath(first)
+		first.note(killed)
 		for _, id := range ids {
 			if j := s.get(id); j == nil || j.Attempt != 1 || j.State != queue.Processing {
 				t.Errorf("job %d after the death: got %+v, want it held by nobody alive", id, j)
@@ -103,7 +103,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 		second := s.start(part{Role: "worker", Queue: "q", Concurrency: 10})
 		second.tell("go")
 		s.until("the end of all jobs", s.empty)
-		second.stop()
+		second.term()
 		entries := readLedger(t, s.path)
 		if again := judge(t, entries, ids, lease); again != 10 || s.dead() != 0 {
 			t.Errorf("got %d runs after the first and %d dead jobs, want 10 and none", again, s.dead())
@@ -135,7 +135,7 @@ func TestProcessesDieOfTheirJobs(t *testing.T) {
 		}
 		last.tell("go")
 		s.until("the end of all jobs", s.empty)
-		last.stop()
+		last.term()
 		entries := readLedger(t, s.path)
 		judge(t, entries, ids, lease)
 		running := make(map[string]int)

@@ -40,7 +40,7 @@ func TestDiskFails(t *testing.T) {
 	for _, d := range append(mounted(t), limited(t)) {
 		t.Run("K59_"+d.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneIn(t, d.dir)
+			s := newSceneIn(t, d.dir, t.TempDir())
 			p := s.start(part{Role: "plant", Concurrency: 4, Durable: true}) // fewer slots than there are jobs to come
 			p.await("stored", 100)                                           // the WAL has been full once, so that what fails is a checkpoint, too
 			p.await(ended, 1)
@@ -130,7 +130,7 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 	for _, d := range append(readOnly(t), unwritable(t)...) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSceneIn(t, d.dir)
+			s := newSceneIn(t, d.dir, t.TempDir())
 			p := s.start(part{Role: "plant", Concurrency: 16, Durable: true})
 			p.await("stored", 50)
 			p.await(ended, 1)
@@ -140,7 +140,7 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 			if took := time.Since(failed); took > 5*slowness*time.Second {
 				t.Errorf("the worker ended after %v, want a few seconds", took)
 			}
-			said := p.errs.String()
+			said := p.complaints()
 			if state.Success() || !strings.Contains(said, "database is read-only") {
 				t.Errorf("the worker ended with %v, want a failure that says why:\n%s", state, said)
 			}
@@ -168,7 +168,7 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 
 // warnings are the lines of the log that call for an operator.
 func (p *process) warnings() (lines []string) {
-	for line := range strings.Lines(p.errs.String()) {
+	for line := range strings.Lines(p.complaints()) {
 		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
 			lines = append(lines, strings.TrimSpace(line))
 		}

@@ -46,7 +46,7 @@ func TestWorkersAreKilled(t *testing.T) {
 			}
 		}
 		for _, p := range fleet {
-			p.stop()
+			p.term()
 		}
 		again := judge(t, readLedger(t, s.path), ids, lease)
 		if n := s.dead(); n > 0 {

@@ -57,7 +57,7 @@ func TestFilesLost(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := newSceneIn(t, l.dir)
+			s := newSceneIn(t, l.dir, t.TempDir())
 			p := s.start(part{Role: "plant", Concurrency: 16})
 			p.await("stored", 20)
 			p.await(ended, 1)
@@ -69,7 +69,7 @@ func TestFilesLost(t *testing.T) {
 			if took := time.Since(lost); took > 5*slowness*time.Second {
 				t.Errorf("the worker ended after %v, want a few seconds", took)
 			}
-			said := p.errs.String()
+			said := p.complaints()
 			if state.Success() || !strings.Contains(said, "database file is gone") || !strings.Contains(said, s.db) {
 				t.Errorf("the worker ended with %v, want a failure that names the file:\n%s", state, said)
 			}

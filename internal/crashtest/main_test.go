@@ -24,7 +24,7 @@ const partVariable = "ALKWORKER_CRASHTEST_PART"
 
 // part is what one process does. It ends when its work is done, on SIGTERM, or when the test does.
 type part struct {
-	Role   string // worker, claimer, holder, locker or plant
+	Role   string // worker, claimer, holder, locker, plant or producer
 	Name   string // as it appears in the ledger
 	DB     string
 	Ledger string
@@ -38,10 +38,16 @@ type part struct {
 	Limit       int           // of the queue
 	Drain       time.Duration // zero: 30 s
 	Poll        time.Duration // zero: 100 ms
+	Sweep       time.Duration // zero: 5 s
+	Schedules   bool          // fire them
 
 	// For a claimer.
 	Goroutines int
 	Batch      int
+
+	// For a producer.
+	Seed  uint64
+	Lease time.Duration // of its jobs
 }
 
 func TestMain(m *testing.M) {
@@ -97,6 +103,8 @@ func play(text string) (err error) {
 		err = s.hold(ctx)
 	case "plant":
 		err = s.plant(ctx)
+	case "producer":
+		err = s.produce(ctx)
 	default:
 		err = fmt.Errorf("role %q does not exist", s.Role)
 	}

@@ -4,7 +4,6 @@ package crashtest
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,23 +27,26 @@ const patience = slowness * time.Minute
 type scene struct {
 	*testing.T
 	client *queue.Client // of the test itself
+	dir    string        // of all files but the database, which may be elsewhere
 	db     string
 	ledger *ledger // in which the test notes whom it has killed
 	path   string  // of the ledger
 	casts  int
+	kept   bool // as files, if the test fails
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := newSceneIn(t, t.TempDir())
+	dir := t.TempDir()
+	s := newSceneIn(t, dir, dir)
 	s.open()
 	return s
 }
 
-// newSceneIn has its database in a folder of its own, and does not open it.
-func newSceneIn(t *testing.T, dir string) *scene {
+// newSceneIn has its database and all else in folders of their own, and does not open it.
+func newSceneIn(t *testing.T, db, dir string) *scene {
 	t.Helper()
-	s := &scene{T: t, db: filepath.Join(dir, "jobs.db"), path: filepath.Join(t.TempDir(), "ledger")}
+	s := &scene{T: t, dir: dir, db: filepath.Join(db, "jobs.db"), path: filepath.Join(dir, "ledger")}
 	var err error
 	if s.ledger, err = openLedger(s.path, "test"); err != nil {
 		t.Fatal(err)
@@ -77,7 +79,7 @@ type process struct {
 	part  part
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	errs  output
+	errs  string        // the file with its standard error
 	ended chan struct{} // closed when the process is gone and all it said is there
 
 	mu    sync.Mutex
@@ -101,7 +103,13 @@ func (s *scene) start(p part) *process {
 	}
 	one := &process{scene: s, part: p, cmd: exec.Command(self), fresh: make(chan struct{}), ended: make(chan struct{})}
 	one.cmd.Env = append(os.Environ(), partVariable+"="+string(text))
-	one.cmd.Stderr = &one.errs
+	one.errs = filepath.Join(s.dir, p.Name+".err")
+	errs, err := os.Create(one.errs)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer errs.Close()
+	one.cmd.Stderr = errs
 	out, oerr := one.cmd.StdoutPipe()
 	in, ierr := one.cmd.StdinPipe()
 	if err := errors.Join(oerr, ierr, one.cmd.Start()); err != nil {
@@ -112,31 +120,20 @@ func (s *scene) start(p part) *process {
 	s.Cleanup(func() {
 		_ = one.cmd.Process.Kill() // does nothing to a process that has ended
 		<-one.ended
-		if s.Failed() {
-			s.Logf("standard error of %s:\n%s", p.Name, one.errs.String())
+		if s.Failed() && !s.kept {
+			s.Logf("standard error of %s:\n%s", p.Name, one.complaints())
 		}
 	})
 	return one
 }
 
-// output is what a process writes, which may be read while it does.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-// String is all of it so far.
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
+// complaints is what it has written to its standard error.
+func (p *process) complaints() string {
+	text, err := os.ReadFile(p.errs)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func (p *process) listen(out io.Reader) {
@@ -211,13 +208,34 @@ func (p *process) signal(s syscall.Signal) {
 // that but to wait.
 func (p *process) freeze() {
 	p.scene.Helper()
-	unlock := p.scene.lock()
-	p.signal(syscall.SIGSTOP)
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		p.scene.Fatalf("%s does not stop: %v, %v", p.part.Name, status, err)
+	if !p.stop() {
+		p.scene.Fatalf("%s has ended", p.part.Name)
 	}
-	unlock()
+}
+
+// stop is freeze. False if the process has ended meanwhile.
+func (p *process) stop() (still bool) {
+	p.scene.Helper()
+	defer p.scene.lock()()
+	p.note(stopped)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return false
+	}
+	// The signal alone does not say that it stands still.
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return err == nil && status.Stopped()
+		}
+	}
+}
+
+// resume lets the process go on.
+func (p *process) resume() {
+	p.scene.Helper()
+	p.signal(syscall.SIGCONT)
+	p.note(resumed)
 }
 
 // kill kills the process, as a crash would, and notes it in the ledger.
@@ -225,14 +243,21 @@ func (p *process) kill() {
 	p.scene.Helper()
 	p.signal(syscall.SIGKILL)
 	<-p.ended
-	p.scene.noteDeath(p)
+	p.note(killed)
 }
 
-func (s *scene) noteDeath(p *process) {
-	s.Helper()
-	line := entry{what: killed, worker: p.part.Name, at: time.Now()}.String()
-	if _, err := s.ledger.file.WriteString(line + "\n"); err != nil {
-		s.Fatal(err)
+// note writes down what was done to the process.
+func (p *process) note(what string) {
+	p.scene.ledger.add(entry{what: what, worker: p.part.Name, at: time.Now()})
+}
+
+// runs says whether the process has not ended yet.
+func (p *process) runs() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -257,8 +282,8 @@ func (p *process) wait() *os.ProcessState {
 	return p.cmd.ProcessState
 }
 
-// stop ends a worker as an operator would.
-func (p *process) stop() {
+// term ends a worker as an operator would.
+func (p *process) term() {
 	p.scene.Helper()
 	p.await("up", 1)
 	p.signal(syscall.SIGTERM)

@@ -128,7 +128,7 @@ func TestEditsAcrossRows(t *testing.T) {
 		"a_schedule_that_never_fires": {
 			//nolint:dupword // two columns in a row are NULL
 			edit: `INSERT INTO __alkstore_scheduler_tasks VALUES
-				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, NULL, 1, 'soon', 0, 1)`,
+				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, (NULL), 1, 'soon', 0, 1)`,
 			kind: "schedule", left: true,
 		},
 	} {
