@@ -34,6 +34,11 @@ var errIdle = errors.New("idle")
 type claims struct {
 	bell chan struct{}
 
+	// breath is until when no claim is made for the few slots that have become free: as long as the last claim took. More
+	// may be free by then, and a claim of many costs little more than a claim of one; so a worker whose jobs are shorter
+	// than its claims does not claim them one by one. Only the loop knows it.
+	breath time.Time
+
 	mu    sync.Mutex
 	woken map[string]bool
 	all   bool // somebody woke the worker without naming a queue
@@ -41,6 +46,12 @@ type claims struct {
 
 func newClaims() *claims {
 	return &claims{bell: make(chan struct{}, 1), woken: make(map[string]bool), all: true}
+}
+
+// breathe notes that a claim has ended which began at the given time.
+func (c *claims) breathe(began time.Time) {
+	now := time.Now()
+	c.breath = now.Add(now.Sub(began))
 }
 
 // wake tells the loop that a queue may have work; empty means any.
@@ -164,13 +175,15 @@ func (w *Worker) claimRound(
 		if !o.ready {
 			continue
 		}
-		if room := w.flight.room(o.line); room > 0 {
+		if room, few := w.flight.room(o.line); room > 0 && (!few || !time.Now().Before(w.claims.breath)) {
 			asked = true
 			share := (room + ready - 1) / ready
+			began := time.Now()
 			claimed, err := w.claimFrom(ctx, lasting, o, min(share, claimLimit))
 			if err != nil {
 				return asked, 0, err
 			}
+			w.claims.breathe(began)
 			if claimed > 0 && served < 0 {
 				served = i
 			}
@@ -317,10 +330,15 @@ func (w *Worker) nextLook(ctx context.Context, outlooks []*outlook) (time.Durati
 		switch {
 		case !o.ready:
 			wait = min(wait, max(o.next.Sub(now), time.Millisecond))
-		case w.flight.room(o.line) > 0:
-			return 0, nil
 		default:
-			busy = true // the bell rings when there is room
+			busy = true // the bell rings when there is more room
+			room, few := w.flight.room(o.line)
+			switch pause := w.claims.breath.Sub(now); {
+			case room > 0 && few && pause > 0:
+				wait = min(wait, pause)
+			case room > 0:
+				return 0, nil
+			}
 		}
 	}
 	if !w.config.UntilIdle || busy {

@@ -74,14 +74,15 @@ func newFlight(slots int) *flight {
 	return f
 }
 
-// room is how many more jobs of a queue may start now.
+// room is how many more jobs of a queue may start now; few says that most of what the queue may have is taken.
 //
 // While answers cannot be recorded, the claims held beyond the slots leave no room either: a database that refuses acks
 // but grants claims would otherwise be drained into this process, and all of it would run again elsewhere. // K19
-func (f *flight) room(l *line) int {
+func (f *flight) room(l *line) (n int, few bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(0, min(f.slots-f.taken, l.limit-f.perLine[l], 2*f.slots-len(f.held)))
+	n = max(0, min(f.slots-f.taken, l.limit-f.perLine[l], 2*f.slots-len(f.held)))
+	return n, 2*n < min(f.slots, l.limit)
 }
 
 // roomForSuspect says whether the next suspect may start.
