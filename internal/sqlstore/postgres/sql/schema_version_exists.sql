@@ -1,0 +1,1 @@
+SELECT to_regclass('__alkstore_schema') IS NOT NULL;
