@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -16,29 +18,116 @@ var kinds = map[sqlstore.ClaimKind]string{
 // A claim passes over what other transactions have locked: it never waits, and a job that another claim is just taking
 // is as good as taken.
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
-		rows = nil
-		return t.run(ctx,
-			step{"claim_exhausted", args{ // C6: whoever would be handed a job without attempts buries it instead
-				"queue": c.Queue, "exhausted_text": cleaned(c.ExhaustedText), "lapsed_text": cleaned(c.LapsedText),
-				"keep": sqlstore.MaxFailures,
-			}, nil},
-			step{"claim", args{
-				"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": max(c.Limit, 0), "kind": kinds[c.Kind],
-				"lapsed_text": cleaned(c.LapsedText), "keep": sqlstore.MaxFailures,
-			}, collect(&rows)},
-		)
-	})
+	c.Limit = max(c.Limit, 0)
+	h := s.frontiers.forClaim(c.Queue)
+	rows, err = s.claim(ctx, c, h)
+	if c.Kind != sqlstore.OnlySuspects && err == nil && !h.whole && int64(len(rows)) < c.Limit &&
+		s.frontiers.lookAgain(c.Queue) {
+		rest := c
+		rest.Limit -= int64(len(rows))
+		var more []sqlstore.Row
+		more, err = s.claim(ctx, rest, h.behind())
+		if len(rows) > 0 {
+			err = nil // these are ours; whatever was wrong will be so the next time
+		}
+		rows = append(rows, more...)
+		inOrder(rows)
+	}
 	if err == nil && c.Kind != sqlstore.OnlySuspects {
 		s.listener.rivalry.claimed(len(rows) > 0)
 	}
 	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
 }
 
+// claim makes one claim and learns from it. Nearly all are of proven jobs in queues without spent ones, which takes one
+// statement that does not care for the others.
+func (s *Store) claim(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, err error) {
+	began := time.Now()
+	if c.Kind == sqlstore.OnlyProven {
+		rows, saw, err := s.claimProven(ctx, c, h)
+		if err != nil || !saw.spent {
+			return s.learn(c, h, began, saw, rows, err)
+		}
+	}
+	rows, saw, err := s.claimAny(ctx, c, h)
+	return s.learn(c, h, began, saw, rows, err)
+}
+
+// sight is what a claim saw of its queue besides jobs.
+type sight struct {
+	now   int64
+	open  bool // not paused
+	spent bool // there may be jobs without attempts left, so that nothing was claimed
+}
+
+func (s *Store) learn(
+	c sqlstore.Claim, h hint, began time.Time, saw sight, rows []sqlstore.Row, err error,
+) ([]sqlstore.Row, error) {
+	if err != nil {
+		return nil, err
+	}
+	if saw.open { // else nothing was looked at
+		s.frontiers.claimed(c, h, began, saw.now, rows)
+	}
+	return rows, nil
+}
+
+func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		rows = nil
+		return t.run(ctx, step{"claim_proven", args{
+			"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "priorities": h.priorities,
+			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+		}, func(row scanner) error {
+			r := sqlstore.Row{Queue: c.Queue, State: sqlstore.Processing, Claimant: cleaned(c.Claimant)}
+			there, err := scanProven(row, &saw, &r)
+			if there {
+				rows = append(rows, r)
+			}
+			return err
+		}})
+	})
+	return rows, saw, err
+}
+
+func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		rows = nil
+		return t.run(ctx,
+			step{"claim_exhausted", args{ // C6: whoever would be handed a job without attempts buries it instead
+				"queue": c.Queue, "exhausted_text": cleaned(c.ExhaustedText), "lapsed_text": cleaned(c.LapsedText),
+				"keep": sqlstore.MaxFailures, "lease_from": h.leaseFrom,
+			}, func(row scanner) error { return row.Scan(&saw.now, &saw.open) }},
+			step{"claim", args{
+				"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "kind": kinds[c.Kind],
+				"lapsed_text": cleaned(c.LapsedText), "keep": sqlstore.MaxFailures, "priorities": h.priorities,
+				"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+			}, collect(&rows)},
+		)
+	})
+	return rows, saw, err
+}
+
 // NextReady implements [sqlstore.Claims].
 func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next map[string]int64, err error) {
 	next = make(map[string]int64, len(queues))
-	err = s.reading(ctx, ordinary, step{"next_ready", args{"queues": texts(queues)}, func(row scanner) error {
+	object := sole(queues)
+	queues = slices.Compact(slices.Sorted(slices.Values(queues)))
+	hints, whole := s.frontiers.forReady(queues)
+	var levels []string
+	var priorities, runAts, ids, leases []int64
+	for i, h := range hints {
+		for range h.priorities {
+			levels = append(levels, queues[i])
+		}
+		priorities, runAts, ids = append(priorities, h.priorities...), append(runAts, h.runAts...), append(ids, h.ids...)
+		leases = append(leases, h.leaseFrom)
+	}
+	began := time.Now()
+	err = s.reading(ctx, ordinary, step{"next_ready", args{
+		"queues": texts(queues), "leases_from": leases, "level_queues": texts(levels), "priorities": priorities,
+		"run_ats": runAts, "ids": ids,
+	}, func(row scanner) error {
 		var queue *string
 		var at *int64
 		err := row.Scan(&now, &queue, &at)
@@ -48,8 +137,9 @@ func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next
 		return err
 	}})
 	if err != nil {
-		return 0, nil, fail("look for work in", sole(queues), 0, err)
+		return 0, nil, fail("look for work in", object, 0, err)
 	}
+	s.frontiers.sawReady(began, whole)
 	return now, next, nil
 }
 

@@ -47,7 +47,7 @@ func (s *Store) EnqueueTx(ctx context.Context, outer sqlstore.Tx, jobs []sqlstor
 		if err := hopeless(jobs); err != nil {
 			return err
 		}
-		// Not in our name: whether and when it is committed is not known here, so our own listener tells us.
+		// Not in our name: whether and when it is committed is not known here, so it is our own listener that tells us.
 		ids, err = t.enqueue(ctx, partsOf(jobs), "")
 		return err
 	})
@@ -62,12 +62,15 @@ func (t *tx) enqueue(ctx context.Context, parts [][]sqlstore.NewJob, sender stri
 		for i := range jobs {
 			part.add(&jobs[i], nil, nil)
 		}
-		queues := queuesOf(jobs)
+		queues, at := queuesOf(jobs), ahead
+		if sender == "" || slices.ContainsFunc(jobs, func(j sqlstore.NewJob) bool { return j.RunAt != nil }) {
+			at = behind
+		}
 		if sender != "" {
-			t.woke = append(t.woke, queues...)
+			t.rouse(at, queues...)
 		}
 		before := len(ids)
-		if err := t.run(ctx, part.insert(&ids), t.store.notification(queues, sender)); err != nil {
+		if err := t.run(ctx, part.insert(&ids), t.store.notification(sender, at, queues...)); err != nil {
 			return nil, err
 		}
 		if len(ids)-before < len(jobs) {

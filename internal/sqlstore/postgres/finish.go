@@ -43,22 +43,23 @@ func column[T any](b batch, value func(place int) T) []T {
 }
 
 // held reads the rows of a statement that names the claims which held.
-func held(ctx context.Context, t *tx, b batch, name string, more args, wakes ...string) (map[sqlstore.Handle]bool, error) {
+func held(ctx context.Context, t *tx, b batch, name string, more args) (map[sqlstore.Handle]bool, error) {
 	all := args{"ids": b.ids(), "fences": b.fences()}
 	for name, v := range more {
 		all[name] = v
 	}
 	named := make(map[sqlstore.Handle]bool, len(b.handles))
-	s := step{name, all, func(row scanner) error {
+	return named, t.run(ctx, step{name, all, nameIn(named)})
+}
+
+// nameIn adds the claim of each row.
+func nameIn(named map[sqlstore.Handle]bool) func(row scanner) error {
+	return func(row scanner) error {
 		var h sqlstore.Handle
 		err := row.Scan(&h.ID, &h.Fence)
 		named[h] = true
 		return err
-	}}
-	if len(wakes) > 0 {
-		return named, t.wake(ctx, wakes, s)
 	}
-	return named, t.run(ctx, s)
 }
 
 // once answers for each handle of an operation that ends claims: one that is given twice holds only the first time.
@@ -151,7 +152,11 @@ func (s *Store) Retry(ctx context.Context, retries []sqlstore.Retrial) (verdicts
 			verdicts[i] = named[h]
 			delete(named, h)
 		}
-		t.woke = append(t.woke, "") // only here: others look again before long, and a retry is not for now
+		at := ahead
+		if slices.ContainsFunc(retries, func(r sqlstore.Retrial) bool { return r.DelayS <= 0 }) {
+			at = behind
+		}
+		t.rouse(at, "") // only here: others look again before long, and a retry is seldom for now
 		return err
 	})
 	return unlessFailed(verdicts, fail("retry", "", single(b.handles), err))
@@ -181,10 +186,15 @@ func (s *Store) Release(ctx context.Context, releases []sqlstore.Releasing) (rel
 		return nil, nil
 	}
 	b := batchOf(releases, func(r sqlstore.Releasing) sqlstore.Handle { return r.Handle })
+	at := ahead
+	if slices.ContainsFunc(releases, func(r sqlstore.Releasing) bool { return r.DelayS <= 0 }) {
+		at = behind
+	}
 	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
-		named, err := held(ctx, t, b, "release", args{
-			"delays_s": column(b, func(i int) int64 { return releases[i].DelayS }),
-		}, "")
+		named := make(map[sqlstore.Handle]bool, len(releases))
+		err := t.wake(ctx, at, []string{""}, step{"release", args{
+			"ids": b.ids(), "fences": b.fences(), "delays_s": column(b, func(i int) int64 { return releases[i].DelayS }),
+		}, nameIn(named)})
 		released = b.once(named)
 		return err
 	})

@@ -38,7 +38,7 @@ func (s *Store) each(ctx context.Context, name string, ids []int64, wakes ...str
 		}}
 		var err error
 		if len(wakes) > 0 {
-			err = t.wake(ctx, wakes, of)
+			err = t.wake(ctx, behind, wakes, of)
 		} else {
 			err = t.run(ctx, of)
 		}
@@ -73,7 +73,7 @@ func (s *Store) matching(
 		of := step{name, args{"queue": f.Queue, "older_than_s": f.OlderThanS, "limit": max(limit, 0)},
 			func(row scanner) error { return row.Scan(&n) }}
 		if len(wakes) > 0 {
-			return t.wake(ctx, wakes, of)
+			return t.wake(ctx, behind, wakes, of)
 		}
 		return t.run(ctx, of)
 	})
@@ -93,7 +93,7 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 		if paused {
 			return t.run(ctx, step{"set_paused", args{"queue": queue}, nil})
 		}
-		return t.wake(ctx, []string{queue}, step{"set_resumed", args{"queue": queue}, nil})
+		return t.wake(ctx, ahead, []string{queue}, step{"set_resumed", args{"queue": queue}, nil})
 	})
 	return fail(op, queue, 0, err)
 }
@@ -105,7 +105,7 @@ func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sql
 			return row.Scan(&swept.Expired, &swept.Dropped, &swept.Repaired)
 		}})
 		if swept.Repaired > 0 {
-			t.woke = append(t.woke, queue)
+			t.rouse(ahead, queue)
 		}
 		return err
 	})

@@ -65,7 +65,7 @@ func (l *listener) use(s *Store) {
 	l.stop, l.ended = stop, ended
 	go func() {
 		defer close(ended)
-		l.run(ctx, &s.signals)
+		l.run(ctx, s)
 	}()
 }
 
@@ -84,11 +84,11 @@ func (l *listener) leave() {
 func (l *listener) hears() bool { return l.hearing.Load() }
 
 // run connects again and again, with growing pauses while that fails.
-func (l *listener) run(ctx context.Context, to *signals) {
+func (l *listener) run(ctx context.Context, s *Store) {
 	pause := firstRetry
 	for ctx.Err() == nil {
 		began := time.Now()
-		l.session(ctx, to)
+		l.session(ctx, s)
 		l.hearing.Store(false)
 		if time.Since(began) > slowestRetry {
 			pause = firstRetry
@@ -103,7 +103,7 @@ func (l *listener) run(ctx context.Context, to *signals) {
 
 // session listens on one connection until that fails. Why it failed is of no interest: claims meet the same trouble and
 // report it.
-func (l *listener) session(ctx context.Context, to *signals) {
+func (l *listener) session(ctx context.Context, s *Store) {
 	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
 		return
@@ -117,15 +117,19 @@ func (l *listener) session(ctx context.Context, to *signals) {
 		return
 	}
 	l.hearing.Store(true)
-	to.send("") // what was said until now was not heard
+	s.frontiers.doubt("") // what was said until now was not heard
+	s.signals.send("")
 	for {
 		within, cancel := context.WithTimeout(ctx, quiet)
 		n, err := conn.WaitForNotification(within)
 		cancel()
 		switch {
 		case err == nil:
-			if queue, ok := l.understand(n.Payload); ok {
-				to.hear(queue, l.rivalry.wait())
+			if queue, at, ok := l.understand(n.Payload); ok {
+				if at == behind {
+					s.frontiers.doubt(queue)
+				}
+				s.signals.hear(queue, l.rivalry.wait())
 			}
 		case ctx.Err() != nil:
 			return
@@ -142,24 +146,32 @@ func alive(ctx context.Context, conn *pgx.Conn) bool {
 	return conn.Ping(within) == nil
 }
 
+// place says where new work may be in the order of its queue, as far as a claim cares: see frontier.go.
+type place string
+
+const (
+	ahead  place = "+" // of everything that was claimed until now
+	behind place = "-" // anywhere
+)
+
 // separator stands between the parts of a notification. The queue comes last, so it may have one in its name.
 const separator = "\n"
 
 // notification is the step that tells all processes of queues that may have work, at most once each. Without a sender it is
 // for this process too.
-func (s *Store) notification(queues []string, sender string) step {
+func (s *Store) notification(sender string, at place, queues ...string) step {
 	notes := make([]string, len(queues))
 	for i, queue := range queues {
-		notes[i] = strings.Join([]string{sender, s.schema, queue}, separator)
+		notes[i] = strings.Join([]string{sender, s.schema, string(at), queue}, separator)
 	}
 	return step{"notify", args{"notes": notes}, nil}
 }
 
-// understand is the queue of a notification, unless it is our own or about another schema.
-func (l *listener) understand(note string) (queue string, ok bool) {
-	parts := strings.SplitN(note, separator, 3)
-	if len(parts) != 3 || parts[0] == l.token || parts[1] != l.schema {
-		return "", false
+// understand reads a notification, unless it is our own or about another schema.
+func (l *listener) understand(note string) (queue string, at place, ok bool) {
+	parts := strings.SplitN(note, separator, 4)
+	if len(parts) != 4 || parts[0] == l.token || parts[1] != l.schema {
+		return "", "", false
 	}
-	return parts[2], true
+	return parts[3], place(parts[2]), true
 }

@@ -20,7 +20,7 @@ func (s *Store) Register(
 		if err != nil || want == nil {
 			return err
 		}
-		return t.wake(ctx, []string{want.Queue}, step{"schedule_put", args{
+		return t.wake(ctx, ahead, []string{want.Queue}, step{"schedule_put", args{
 			"name": name, "queue": want.Queue, "spec": cleaned(want.Spec), "payload": bytesOf(want.Payload),
 			"priority": want.Fire.Priority, "expires_s": want.Fire.ExpiresS,
 			"visibility_timeout_s": want.Fire.Stamps.VisibilityTimeoutS, "max_attempts": want.Fire.Stamps.MaxAttempts,
@@ -150,7 +150,7 @@ func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64
 		}, &by.Name, &boundary)
 	}
 	var ids []int64
-	err := t.wake(ctx, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
+	err := t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
 	if err == nil && len(ids) != len(boundaries) {
 		err = sqlstore.ErrExpiresFirst
 	}

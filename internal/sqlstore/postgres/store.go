@@ -24,13 +24,14 @@ import (
 
 // Store implements [sqlstore.Store]. Use Open.
 type Store struct {
-	options  Options
-	schema   string
-	all      statements
-	lanes    *lanes
-	enqueues enqueues
-	signals  signals
-	listener listener
+	options   Options
+	schema    string
+	all       statements
+	lanes     *lanes
+	enqueues  enqueues
+	frontiers frontiers
+	signals   signals
+	listener  listener
 
 	closed    atomic.Bool
 	calls     sync.RWMutex // read-locked by every call
@@ -43,8 +44,11 @@ var _ sqlstore.Store = (*Store)(nil)
 type tx struct {
 	store *Store
 	on    querier
-	clock *int64   // what is now; nil: ask the server in each statement
-	woke  []string // queues that may have work once this is committed; an empty name means any
+	clock *int64 // what is now; nil: ask the server in each statement
+
+	// Once this is committed, queues that may have work, and those of them where it may lie behind a mark: see frontier.go.
+	// An empty name means any.
+	woke, doubts []string
 }
 
 // run runs steps in one transaction, or as part of the one that is open.
@@ -53,9 +57,17 @@ func (t *tx) run(ctx context.Context, steps ...step) error {
 }
 
 // wake runs steps and tells the watchers of this process and of others that the queues may have new work.
-func (t *tx) wake(ctx context.Context, queues []string, steps ...step) error {
+func (t *tx) wake(ctx context.Context, place place, queues []string, steps ...step) error {
+	t.rouse(place, queues...)
+	return t.run(ctx, append(steps, t.store.notification(t.store.listener.token, place, queues...))...)
+}
+
+// rouse tells the watchers of this process alone.
+func (t *tx) rouse(place place, queues ...string) {
 	t.woke = append(t.woke, queues...)
-	return t.run(ctx, append(steps, t.store.notification(queues, t.store.listener.token))...)
+	if place == behind {
+		t.doubts = append(t.doubts, queues...)
+	}
 }
 
 // writing runs work, which is one call of run, and then tells the watchers what it woke.
@@ -64,12 +76,12 @@ func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Conte
 	err := s.using(ctx, l, func(ctx context.Context) error {
 		t.on, t.clock = ours{s.lanes.pool(l)}, s.moved()
 		return again(func() error {
-			t.woke = t.woke[:0]
+			t.woke, t.doubts = nil, nil
 			return work(ctx, t)
 		})
 	})
 	if err == nil {
-		s.tell(t.woke)
+		s.tell(t)
 	}
 	return err
 }
@@ -109,7 +121,7 @@ func (s *Store) transaction(ctx context.Context, work func(ctx context.Context, 
 		return open.Commit(ctx)
 	})
 	if err == nil {
-		s.tell(t.woke)
+		s.tell(t)
 	}
 	return err
 }
@@ -219,9 +231,12 @@ func (s *Store) moved() *int64 {
 	return &now
 }
 
-// tell tells the watchers of this process.
-func (s *Store) tell(queues []string) {
-	for _, queue := range queues {
+// tell tells the watchers of this process what a transaction has brought.
+func (s *Store) tell(t *tx) {
+	for _, queue := range t.doubts {
+		s.frontiers.doubt(queue)
+	}
+	for _, queue := range t.woke {
 		s.signals.send(queue)
 	}
 }

@@ -184,13 +184,13 @@ func (s *Store) enqueueBatch(batch []*enqueue) (ids []int64, err error) {
 	err = s.framed(ctx, ordinary, func(ctx context.Context) error {
 		t.on, t.clock = ours{s.lanes.shared}, s.moved()
 		return again(func() (err error) {
-			t.woke = t.woke[:0]
+			t.woke, t.doubts = nil, nil
 			ids, err = t.enqueue(ctx, [][]sqlstore.NewJob{jobs}, s.listener.token)
 			return err
 		})
 	})
 	if err == nil {
-		s.tell(t.woke)
+		s.tell(t)
 	}
 	return ids, err
 }

@@ -5,6 +5,10 @@
 -- So the index is entered once for each distinct priority, in turn and only until :limit jobs are found, and each entry
 -- gives its first ready jobs. Rows are locked one by one as they are read, so that jobs that others are claiming are
 -- passed over without a wait and no more are locked than are claimed.
+--
+-- Jobs that are gone leave their entries in the index until a vacuum, which may have to wait for a transaction that has
+-- nothing to do with jobs. The arrays say where to enter a priority so as not to pass them, and :lease_from the same for
+-- deadlines: see frontier.go. The lowest priority there can be is always among them.
 WITH RECURSIVE
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -13,20 +17,36 @@ open (queue) AS MATERIALIZED (
     SELECT CAST(:queue AS text)
     WHERE NOT EXISTS (SELECT 1 FROM __alkstore_queues AS stopped WHERE stopped.queue = :queue AND stopped.paused)
 ),
+known (priority, run_at, id) AS MATERIALIZED (
+    SELECT priority, run_at, id
+    FROM unnest(CAST(:priorities AS bigint[]), CAST(:run_ats AS bigint[]), CAST(:ids AS bigint[]))
+        AS known (priority, run_at, id)
+),
 level (priority) AS (
-    SELECT (
-        SELECT job.priority FROM __alkstore_live AS job
-        WHERE job.queue = :queue AND job.state = 'pending'
-        ORDER BY job.priority DESC LIMIT 1
+    SELECT coalesce(
+        (
+            SELECT job.priority FROM __alkstore_live AS job
+            WHERE job.queue = :queue AND job.state = 'pending' AND job.priority > next.priority
+            ORDER BY job.priority DESC LIMIT 1
+        ),
+        next.priority
     )
+    FROM (SELECT max(known.priority) AS priority FROM known) AS next
     UNION ALL
-    SELECT (
-        SELECT job.priority FROM __alkstore_live AS job
-        WHERE job.queue = :queue AND job.state = 'pending' AND job.priority < level.priority
-        ORDER BY job.priority DESC LIMIT 1
+    SELECT coalesce(
+        (
+            SELECT job.priority FROM __alkstore_live AS job
+            WHERE job.queue = :queue AND job.state = 'pending'
+                AND job.priority < level.priority AND job.priority > next.priority
+            ORDER BY job.priority DESC LIMIT 1
+        ),
+        next.priority
     )
     FROM level
-    WHERE level.priority IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT max(known.priority) AS priority FROM known WHERE known.priority < level.priority
+    ) AS next
+    WHERE next.priority IS NOT NULL
 ),
 proven (id, priority, run_at) AS MATERIALIZED (
     SELECT found.id, found.priority, found.run_at
@@ -35,6 +55,10 @@ proven (id, priority, run_at) AS MATERIALIZED (
         SELECT job.id, job.priority, job.run_at FROM __alkstore_live AS job
         WHERE job.queue = :queue AND job.state = 'pending' AND job.priority = level.priority
             AND job.run_at <= (SELECT now FROM clock)
+            AND (job.run_at, job.id) >= (
+                coalesce((SELECT known.run_at FROM known WHERE known.priority = level.priority), -9223372036854775808),
+                coalesce((SELECT known.id FROM known WHERE known.priority = level.priority), 0)
+            )
             AND job.attempts < job.max_attempts AND job.lapsed_fence = 0
             AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
         ORDER BY job.run_at, job.id
@@ -58,7 +82,8 @@ waiting (id, priority, run_at) AS MATERIALIZED (
 lapsed (id, priority, run_at) AS MATERIALIZED (
     SELECT job.id, job.priority, job.run_at FROM __alkstore_live AS job
     WHERE CAST(:kind AS text) IN ('any', 'suspects') AND EXISTS (SELECT 1 FROM open)
-        AND job.queue = :queue AND job.state = 'processing' AND job.claim_expires_at < (SELECT now FROM clock)
+        AND job.queue = :queue AND job.state = 'processing'
+        AND job.claim_expires_at >= CAST(:lease_from AS bigint) AND job.claim_expires_at < (SELECT now FROM clock)
         AND job.attempts < job.max_attempts
         AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
     ORDER BY job.priority DESC, job.run_at, job.id

@@ -1,6 +1,6 @@
 -- Moves claimable jobs of :queue that have no attempts left to the dead letters (C6). Three parts, since one index serves
 -- each of them and none serves an OR. What others hold locked is passed over: they will have ended it, or the next
--- claim does this.
+-- claim does this. Answers with the clock, and whether the queue is not paused. :lease_from is that of claim.sql.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -17,7 +17,7 @@ found (id) AS MATERIALIZED (
     UNION ALL
     SELECT job.id FROM open CROSS JOIN __alkstore_live AS job
     WHERE job.queue = :queue AND job.attempts >= job.max_attempts AND job.state = 'processing'
-        AND job.claim_expires_at < (SELECT now FROM clock)
+        AND job.claim_expires_at >= CAST(:lease_from AS bigint) AND job.claim_expires_at < (SELECT now FROM clock)
         AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
     UNION ALL
     SELECT job.id FROM open CROSS JOIN __alkstore_live AS job
@@ -62,7 +62,10 @@ trimmed AS (
         SELECT newer.fence FROM __alkstore_failures AS newer
         WHERE newer.job_id = silent.id ORDER BY newer.fence DESC LIMIT 1 OFFSET CAST(:keep AS bigint) - 1
     )
+),
+history AS (
+    INSERT INTO __alkstore_failures (job_id, fence, attempt, failed_at, error, stack)
+    SELECT id, fence, attempt, (SELECT now FROM clock), CAST(:lapsed_text AS text), '' FROM silent
+    ON CONFLICT (job_id, fence) DO NOTHING
 )
-INSERT INTO __alkstore_failures (job_id, fence, attempt, failed_at, error, stack)
-SELECT id, fence, attempt, (SELECT now FROM clock), CAST(:lapsed_text AS text), '' FROM silent
-ON CONFLICT (job_id, fence) DO NOTHING;
+SELECT now, EXISTS (SELECT 1 FROM open) FROM clock;
