@@ -47,7 +47,7 @@ func checkSchema(name string) error {
 // The times after which a connection counts as dead. Those that fail over have to notice within ten seconds.
 const (
 	connectTimeout = 5 * time.Second
-	pingTimeout    = 3 * time.Second
+	pingTimeout    = 2 * time.Second
 )
 
 // When the context of a call ends, its statement has a moment to finish before the server is asked to cancel it, and
@@ -100,6 +100,10 @@ func parse(dsn string, o Options) (address, error) {
 		}
 	}
 	pool.PingTimeout = pingTimeout
+	pool.BeforeClose = func(conn *pgx.Conn) {
+		// To say goodbye and be heard takes a moment, or nobody is there.
+		_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(cancelLimit))
+	}
 	return address{pool: pool, schema: schema}, nil
 }
 

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,8 +103,7 @@ func fail(op, queue string, id int64, err error) error {
 	if errors.As(err, &typed) {
 		return err
 	}
-	if k := kind(err); k != nil && !errors.Is(err, k) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if k := kind(err); k != nil && !errors.Is(err, k) {
 		err = fmt.Errorf("%w: %w", k, err)
 	}
 	return &sqlstore.Error{Op: op, Queue: queue, JobID: id, Err: err}

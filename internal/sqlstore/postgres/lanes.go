@@ -60,8 +60,8 @@ func (l *lanes) pool(which lane) *pgxpool.Pool {
 	return l.shared
 }
 
-// leave drops all connections once they are given back: they lead to a server that cannot write, and new ones may lead to
-// its successor.
+// leave drops all connections, those in use once they are given back: they lead nowhere, or to a server that cannot write,
+// and new ones may lead to its successor.
 func (l *lanes) leave() {
 	l.shared.Reset()
 	l.reserved.Reset()

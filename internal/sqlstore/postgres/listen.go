@@ -17,7 +17,7 @@ import (
 // The times of a listener. A connection that has died quietly is replaced within the sum of them, and well within thirty
 // seconds (K85).
 const (
-	quiet        = 8 * time.Second        // without a word from the server, ask it for one
+	longestQuiet = 8 * time.Second        // without a word from the server, ask it for one
 	firstRetry   = 100 * time.Millisecond // after a connection is lost
 	slowestRetry = 5 * time.Second
 )
@@ -30,6 +30,7 @@ type listener struct {
 	listen  string // the statement
 	token   string // names this store among the senders of notifications
 	pooler  bool
+	quiet   time.Duration
 	rivalry rivalry
 
 	hearing atomic.Bool
@@ -47,7 +48,7 @@ func (l *listener) init(config *pgx.ConnConfig, found server) {
 	l.config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
 	}
-	l.schema, l.pooler = found.schema, found.pooler
+	l.schema, l.pooler, l.quiet = found.schema, found.pooler, longestQuiet
 	l.listen, _ = found.all.prepare(step{name: "listen"}, nil)
 	l.token = fmt.Sprintf("%016x", rand.Uint64())
 }
@@ -120,7 +121,7 @@ func (l *listener) session(ctx context.Context, s *Store) {
 	s.frontiers.doubt("") // what was said until now was not heard
 	s.signals.send("")
 	for {
-		within, cancel := context.WithTimeout(ctx, quiet)
+		within, cancel := context.WithTimeout(ctx, l.quiet)
 		n, err := conn.WaitForNotification(within)
 		cancel()
 		switch {

@@ -30,7 +30,7 @@ func migrationSteps() []string {
 // that come at the same moment the first does it and the others find it done.
 func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string) (err error) {
 	steps := migrationSteps()
-	if have, err := schemaVersion(ctx, ours{conn}, all); err != nil || have == len(steps) {
+	if have, err := schemaVersion(ctx, ours{conn}, all, schema); err != nil || have == len(steps) {
 		return err // as is usual, and possible for a user who may not create anything
 	}
 	open, err := conn.Begin(ctx)
@@ -45,7 +45,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string)
 	if err := one("schema_lock", args{"schema": schema}); err != nil {
 		return fmt.Errorf("migrate: wait for others: %w", err)
 	}
-	have, err := schemaVersion(ctx, on, all) // another process, even a newer one, may have been here since
+	have, err := schemaVersion(ctx, on, all, schema) // another process, even a newer one, may have been here since
 	if err != nil || have == len(steps) {
 		return err
 	}
@@ -82,9 +82,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string)
 
 // schemaVersion is how many steps the schema has seen; zero if there are no tables yet. ErrNewer if it has seen steps that
 // this program does not know.
-func schemaVersion(ctx context.Context, on querier, all statements) (version int, err error) {
+func schemaVersion(ctx context.Context, on querier, all statements, schema string) (version int, err error) {
 	var exists bool
-	err = on.run(ctx, all, nil, []step{{"schema_version_exists", nil, func(row scanner) error { return row.Scan(&exists) }}})
+	err = on.run(ctx, all, nil, []step{{"schema_version_exists", args{"schema": schema}, func(row scanner) error {
+		return row.Scan(&exists)
+	}}})
 	if err != nil || !exists {
 		return 0, err
 	}

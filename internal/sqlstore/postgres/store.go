@@ -149,6 +149,7 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 	case ctx.Err() != nil:
 		return ended(ctx, err)
 	case errors.Is(context.Cause(within), errNoAnswer):
+		s.lanes.leave() // most likely the others are as dead as this one
 		return fmt.Errorf("%w within %v", errNoAnswer, patience)
 	case codeOf(err) == readOnlyTransaction:
 		// We could write when the store was opened: the server has been demoted, and its successor is elsewhere.
@@ -159,12 +160,13 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 	}
 }
 
-// ended makes sure that an error which came with the end of ctx says so, whatever the server or the driver called it.
+// ended is the error of a call that did not outlast its context. What the server or the driver called it is only told:
+// nobody must take it for a failure of theirs.
 func ended(ctx context.Context, err error) error {
-	if errors.Is(err, ctx.Err()) {
+	if err == ctx.Err() {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
+	return fmt.Errorf("%w: %v", ctx.Err(), err)
 }
 
 // again repeats what lost against another transaction, which rows locked in one order make rare.

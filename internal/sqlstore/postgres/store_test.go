@@ -18,18 +18,23 @@ func TestConformance(t *testing.T) {
 	if _, ok := pgtest.New(t); !ok {
 		return
 	}
-	storetest.Run(t, harness)
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		db, _ := pgtest.New(t)
+		return harness(t, db, func(t *testing.T, o postgres.Options) *postgres.Store { return open(t, db.DSN(), o) })
+	})
 }
 
-func harness(t *testing.T) storetest.Harness {
-	db, _ := pgtest.New(t)
+// harness is a store on db, however it is opened, and what may be done to it from beside.
+func harness(
+	t *testing.T, db pgtest.Database, open func(t *testing.T, o postgres.Options) *postgres.Store,
+) storetest.Harness {
 	clock := storetest.NewClock()
 	options := postgres.Options{Clock: clock.Now}
 	beside := pool(t, db)
 	return storetest.Harness{
-		Store:  open(t, db.DSN(), options),
+		Store:  open(t, options),
 		Clock:  clock,
-		Second: func(t *testing.T) sqlstore.Store { return open(t, db.DSN(), options) },
+		Second: func(t *testing.T) sqlstore.Store { return open(t, options) },
 		Begin: func(t *testing.T) storetest.Tx {
 			tx, err := beside.BeginTx(context.WithoutCancel(t.Context()), nil)
 			if err != nil {
@@ -59,7 +64,14 @@ func harness(t *testing.T) storetest.Harness {
 
 func open(t *testing.T, dsn string, o postgres.Options) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), dsn, o)
+	return openStore(t, postgres.Open, dsn, o)
+}
+
+func openStore(
+	t *testing.T, how func(context.Context, string, postgres.Options) (*postgres.Store, error), dsn string, o postgres.Options,
+) *postgres.Store {
+	t.Helper()
+	s, err := how(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)
 	}

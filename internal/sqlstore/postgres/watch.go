@@ -24,12 +24,21 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	s.listener.use(s)
 	defer s.listener.leave()
 
-	timer := time.NewTimer(poll)
+	timer := time.NewTimer(never) // until the next look
 	defer timer.Stop()
-	later := time.NewTimer(time.Hour) // for what waits so that a fleet does not move as one
-	later.Stop()
+	later := time.NewTimer(never) // for what waits so that a fleet does not move as one
 	defer later.Stop()
-	seen, _ := s.look(ctx)
+	// One look at a time, and beside this loop: when the network swallows it, changes of this process still wake.
+	looks := make(chan look, 1)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	start := func() {
+		looking.Go(func() { looks <- s.look(ctx) })
+	}
+	start()
+	seen, first := "", true
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,15 +58,20 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			// Not by the name of the queue: most likely another process was faster, and to look is cheaper than to claim.
 			wake("")
 		case <-timer.C:
+			start()
+		case found := <-looks:
 			// A failed look is a wake-up as well: the claim that follows meets the same trouble and reports it.
-			if now, err := s.look(ctx); err != nil || now != seen {
-				seen = now
+			if !first && (found.err != nil || found.snapshot != seen) {
 				wake("")
 			}
+			seen, first = found.snapshot, false
 			timer.Reset(s.interval(poll))
 		}
 	}
 }
+
+// never is longer than any process lives.
+const never = 1 << 62
 
 // interval is how long until the next look.
 func (s *Store) interval(poll time.Duration) time.Duration {
@@ -67,10 +81,15 @@ func (s *Store) interval(poll time.Duration) time.Duration {
 	return poll
 }
 
-// look reads what changes with every commit.
-func (s *Store) look(ctx context.Context) (snapshot string, err error) {
-	err = s.reading(ctx, ordinary, step{"snapshot", nil, func(row scanner) error { return row.Scan(&snapshot) }})
-	return snapshot, err
+// look is one look for changes.
+type look struct {
+	snapshot string // changes with every commit
+	err      error
+}
+
+func (s *Store) look(ctx context.Context) (found look) {
+	found.err = s.reading(ctx, ordinary, step{"snapshot", nil, func(row scanner) error { return row.Scan(&found.snapshot) }})
+	return found
 }
 
 // maxJitter bounds how long a process that is usually too late waits before it looks for work that it was told of.

@@ -58,7 +58,7 @@ func with(address, name, value string) string {
 	if strings.Contains(address, "?") {
 		separator = "&"
 	}
-	return address + separator + name + "=" + url.QueryEscape(value)
+	return address + separator + name + "=" + strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
 // New returns a schema that does not exist yet and is dropped when the test ends. Without a server it is false, and the
