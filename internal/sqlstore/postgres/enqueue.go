@@ -23,7 +23,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []sqlstore.NewJob) (ids []int6
 	case hopeless(jobs) != nil:
 		err = s.using(ctx, ordinary, func(context.Context) error { return hopeless(jobs) })
 	case len(parts) > 1:
-		err = s.transaction(ctx, func(ctx context.Context, t *tx) error {
+		err = s.transaction(ctx, slow, func(ctx context.Context, t *tx) error {
 			ids, err = t.enqueue(ctx, parts, s.listener.token)
 			return err
 		})

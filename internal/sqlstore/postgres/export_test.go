@@ -54,3 +54,13 @@ func Versions() int { return len(migrationSteps()) }
 
 // Kind is the kind of an error.
 func Kind(err error) error { return kind(err) }
+
+// MaxSenders is how many statements with gathered enqueues are on their way at once.
+const MaxSenders = maxSenders
+
+// Line counts the enqueues that nobody has begun to send, and who sends.
+func (s *Store) Line() (waiting, senders int) {
+	s.enqueues.mu.Lock()
+	defer s.enqueues.mu.Unlock()
+	return len(s.enqueues.waiting), s.enqueues.senders
+}

@@ -11,7 +11,7 @@ import (
 func (s *Store) Register(
 	ctx context.Context, name string, change func(now int64, have *sqlstore.Schedule) (*sqlstore.Schedule, error),
 ) error {
-	err := s.transaction(ctx, func(ctx context.Context, t *tx) error {
+	err := s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
 		have, err := t.schedule(ctx, name)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *Store) Tick(
 func (s *Store) tickOne(
 	ctx context.Context, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) (ticked *sqlstore.Ticked, err error) {
-	err = s.transaction(ctx, func(ctx context.Context, t *tx) error {
+	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
 		due, err := t.schedule(ctx, name)
 		if err != nil || due == nil || due.Paused || due.NextFireAt > *t.clock {
 			return err
@@ -121,7 +121,7 @@ func (s *Store) tickOne(
 
 // FireNow implements [sqlstore.Schedules].
 func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, err error) {
-	err = s.transaction(ctx, func(ctx context.Context, t *tx) error {
+	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
 		schedule, err := t.schedule(ctx, name)
 		if err != nil || schedule == nil {
 			return err

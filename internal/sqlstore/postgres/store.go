@@ -94,10 +94,10 @@ func (s *Store) reading(ctx context.Context, l lane, one step) error {
 }
 
 // transaction runs work in a transaction that is open between its statements, with one clock for all of them.
-func (s *Store) transaction(ctx context.Context, work func(ctx context.Context, t *tx) error) error {
+func (s *Store) transaction(ctx context.Context, l lane, work func(ctx context.Context, t *tx) error) error {
 	t := &tx{store: s, clock: s.moved()}
-	err := s.using(ctx, ordinary, func(ctx context.Context) (err error) {
-		open, err := s.lanes.shared.Begin(ctx)
+	err := s.using(ctx, l, func(ctx context.Context) (err error) {
+		open, err := s.lanes.pool(l).Begin(ctx)
 		if err != nil {
 			return err
 		}

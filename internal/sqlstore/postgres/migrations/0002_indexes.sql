@@ -13,7 +13,7 @@ CREATE INDEX __alkstore_live_spent ON __alkstore_live (queue, state, claim_expir
 CREATE INDEX __alkstore_live_suspects ON __alkstore_live (queue, run_at) WHERE state = 'pending' AND lapsed_fence > 0;
 
 -- idle.sql: jobs that wait for another attempt.
-CREATE INDEX __alkstore_live_tried ON __alkstore_live (queue) WHERE state = 'pending' AND attempts > 0;
+CREATE INDEX __alkstore_live_tried ON __alkstore_live (queue, run_at) WHERE state = 'pending' AND attempts > 0;
 
 -- sweep.sql (D2).
 CREATE INDEX __alkstore_live_expiry ON __alkstore_live (queue, expires_at) WHERE expires_at IS NOT NULL;

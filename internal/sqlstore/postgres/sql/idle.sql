@@ -31,7 +31,9 @@ SELECT NOT EXISTS (
     SELECT 1
     FROM wanted
     CROSS JOIN LATERAL (
-        SELECT 1 FROM __alkstore_live AS job WHERE job.queue = wanted.queue AND job.state = 'processing' LIMIT 1
+        SELECT 1 FROM __alkstore_live AS job
+        WHERE job.queue = wanted.queue AND job.state = 'processing'
+        ORDER BY job.claim_expires_at LIMIT 1
     ) AS running
     UNION ALL
     SELECT 1
@@ -39,7 +41,7 @@ SELECT NOT EXISTS (
     CROSS JOIN LATERAL (
         SELECT 1 FROM __alkstore_live AS job
         WHERE job.queue = wanted.queue AND job.state = 'pending' AND job.attempts > 0
-        LIMIT 1
+        ORDER BY job.run_at LIMIT 1
     ) AS tried
     WHERE NOT wanted.paused
     UNION ALL
@@ -49,6 +51,6 @@ SELECT NOT EXISTS (
         SELECT 1 FROM __alkstore_live AS job
         WHERE job.queue = level.queue AND job.state = 'pending' AND job.priority = level.priority
             AND job.run_at <= (SELECT now FROM clock)
-        LIMIT 1
+        ORDER BY job.run_at LIMIT 1
     ) AS ready
 );

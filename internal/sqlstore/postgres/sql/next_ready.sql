@@ -66,7 +66,7 @@ SELECT clock.now, wanted.queue, (
             SELECT (SELECT now FROM clock) FROM __alkstore_live AS job
             WHERE job.queue = wanted.queue AND job.state = 'processing' AND job.claim_expires_at IS NULL
                 AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
-            LIMIT 1
+            ORDER BY job.claim_expires_at LIMIT 1
         )
     )
     SELECT min(at) FROM moment
