@@ -70,6 +70,24 @@ func parse(dsn string, o Options) (address, error) {
 	if err != nil {
 		return address{}, err
 	}
+	to, err := complete(pool, o)
+	if err == nil {
+		pool.ConnConfig.DialFunc = dialer(pool.ConnConfig.ConnectTimeout).DialContext
+	}
+	return to, err
+}
+
+// addressOf is where a connection of the caller's leads, and by what way.
+func addressOf(theirs *pgx.ConnConfig, o Options) (address, error) {
+	pool, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return address{}, err
+	}
+	pool.ConnConfig = theirs
+	return complete(pool, o)
+}
+
+func complete(pool *pgxpool.Config, o Options) (address, error) {
 	parameters := pool.ConnConfig.RuntimeParams
 	schema := parameters["schema"]
 	delete(parameters, "schema")
@@ -93,7 +111,6 @@ func parse(dsn string, o Options) (address, error) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{
 			Conn: conn, CancelRequestDelay: cancelDelay, DeadlineDelay: cancelLimit,
@@ -114,6 +131,9 @@ func parse(dsn string, o Options) (address, error) {
 // one index, so the other ways are closed.
 func (a address) direct(o Options) *pgxpool.Config {
 	c := a.pool.Copy()
+	if c.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as near to what was asked for as arrays allow
+	}
 	for name, value := range map[string]string{
 		"plan_cache_mode":  "force_generic_plan",
 		"enable_seqscan":   "off",
@@ -134,8 +154,6 @@ func (a address) direct(o Options) *pgxpool.Config {
 // anew for each call.
 func (a address) pooled() *pgxpool.Config {
 	c := a.pool.Copy()
-	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	}
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	return c
 }

@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -28,11 +31,57 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Is says whether a pool is one that OpenDB takes.
+func Is(db *sql.DB) bool {
+	_, ok := db.Driver().(*stdlib.Driver)
+	return ok
+}
+
+// OpenDB opens the database that a pool of the caller is on. The pool itself is only asked where it leads and how: the
+// store brings connections of its own, so that neither settings nor limits of the caller's pool touch it.
+//
+// ErrUnsupported unless the driver is that of pgx.
+func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+	s, err := openDB(ctx, db, o)
+	if err != nil {
+		return nil, fail("open PostgreSQL database", "", 0, err)
+	}
+	return s, nil
+}
+
+func openDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+	if !Is(db) {
+		return nil, fmt.Errorf("%w: driver %T; open the pool with github.com/jackc/pgx/v5/stdlib", sqlstore.ErrUnsupported,
+			db.Driver())
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var config *pgx.ConnConfig
+	err = conn.Raw(func(driver any) error {
+		config = driver.(*stdlib.Conn).Conn().Config()
+		return nil
+	})
+	if err := errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	to, err := addressOf(config, o)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(ctx, to, o)
+}
+
 func open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	to, err := parse(dsn, o)
 	if err != nil {
 		return nil, err
 	}
+	return openAt(ctx, to, o)
+}
+
+func openAt(ctx context.Context, to address, o Options) (*Store, error) {
 	found, err := setUp(ctx, to, o)
 	if err != nil {
 		if ctx.Err() != nil {
