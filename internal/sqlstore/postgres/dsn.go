@@ -111,11 +111,6 @@ func complete(pool *pgxpool.Config, o Options) (address, error) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{
-			Conn: conn, CancelRequestDelay: cancelDelay, DeadlineDelay: cancelLimit,
-		}
-	}
 	pool.PingTimeout = pingTimeout
 	pool.BeforeClose = func(conn *pgx.Conn) {
 		// To say goodbye and be heard takes a moment, or nobody is there.
@@ -131,6 +126,11 @@ func complete(pool *pgxpool.Config, o Options) (address, error) {
 // one index, so the other ways are closed.
 func (a address) direct(o Options) *pgxpool.Config {
 	c := a.pool.Copy()
+	c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{
+			Conn: conn, CancelRequestDelay: cancelDelay, DeadlineDelay: cancelLimit,
+		}
+	}
 	if c.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as near to what was asked for as arrays allow
 	}
@@ -151,9 +151,13 @@ func (a address) direct(o Options) *pgxpool.Config {
 
 // pooled is the configuration for connections through a pooler, such as PgBouncer in transaction mode (K86): each
 // transaction may meet another server process, so that nothing a session has can be relied on. Statements are planned
-// anew for each call.
+// anew for each call. None is cancelled by a request, which takes a way of its own through a pooler and crashes some
+// (PgBouncer 1.18): a connection whose answer is not awaited is closed.
 func (a address) pooled() *pgxpool.Config {
 	c := a.pool.Copy()
+	c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn(), DeadlineDelay: cancelDelay}
+	}
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	return c
 }
