@@ -35,7 +35,7 @@ func benchJob() sqlstore.NewJob {
 }
 
 func BenchmarkEnqueue(b *testing.B) {
-	for _, callers := range []int{1, 64, 256} {
+	for _, callers := range []int{1, 8, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			s, _ := benchStore(b)
 			var left atomic.Int64

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ const (
 	// maxSenders is how many statements are on their way at once: while the server writes one to its disk, it can read
 	// the next.
 	maxSenders = 2
+
+	gathering = 100 * time.Microsecond // see gather
 
 	// What is larger goes by itself: it gains nothing from company, and the company would wait for it.
 	smallJobs  = 100
@@ -108,12 +111,30 @@ func (w *enqueues) withdraw(e *enqueue) bool {
 
 // send sends what waits until nothing does.
 func (w *enqueues) send(s *Store) {
-	for {
+	for company := 0; ; {
+		w.gather(company)
 		batch := w.take()
 		if len(batch) == 0 {
 			return
 		}
 		s.enqueueTogether(batch)
+		company = len(batch)
+	}
+}
+
+// gather waits until as many calls wait as the last batch had, but hardly longer than it takes those callers to come
+// again: without it, two halves of them would take turns. Who came alone is not kept waiting.
+func (w *enqueues) gather(company int) {
+	if company < 2 {
+		return
+	}
+	for end := time.Now().Add(gathering); time.Now().Before(end); goruntime.Gosched() {
+		w.mu.Lock()
+		n := len(w.waiting)
+		w.mu.Unlock()
+		if n >= company {
+			return
+		}
 	}
 }
 
