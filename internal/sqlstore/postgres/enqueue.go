@@ -110,7 +110,7 @@ func (t *tx) late(ctx context.Context, jobs []sqlstore.NewJob) error {
 		return err
 	}
 	for _, j := range jobs {
-		if j.RunAt != nil && j.ExpiresS != nil && *j.RunAt > now+*j.ExpiresS {
+		if unsure(j) && *j.RunAt > now+*j.ExpiresS {
 			return expiresFirst(j.Queue)
 		}
 	}
@@ -165,6 +165,8 @@ type columns struct {
 	retention  []*int64
 	schedules  []*string
 	boundaries []*int64
+	// unsure says that one of the jobs may expire before it is ready, which only the server's clock can tell.
+	unsure bool
 }
 
 // add appends one job; schedule and boundary are nil unless a schedule fires it.
@@ -181,7 +183,10 @@ func (c *columns) add(j *sqlstore.NewJob, schedule *string, boundary *int64) {
 	c.retention = append(c.retention, j.Stamps.DeadLetterRetentionS)
 	c.schedules = append(c.schedules, schedule)
 	c.boundaries = append(c.boundaries, boundary)
+	c.unsure = c.unsure || unsure(*j)
 }
+
+func unsure(j sqlstore.NewJob) bool { return j.RunAt != nil && j.ExpiresS != nil }
 
 // bytesOf is a payload that is never NULL.
 func bytesOf(payload []byte) []byte {
@@ -193,7 +198,11 @@ func bytesOf(payload []byte) []byte {
 
 // insert is the step that stores the jobs and appends their ids.
 func (c *columns) insert(ids *[]int64) step {
-	return step{"enqueue", args{
+	name := "enqueue"
+	if c.unsure {
+		name = "enqueue_checked"
+	}
+	return step{name, args{
 		"queues": c.queues, "payloads": c.payloads, "priorities": c.priorities, "run_ats": c.runAts, "delays_s": c.delays,
 		"expires_s": c.expires, "visibility_timeouts_s": c.visibility, "max_attempts": c.attempts,
 		"backoff_bases_s": c.backoff, "dead_letter_retentions_s": c.retention, "schedules": c.schedules,

@@ -143,18 +143,18 @@ func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64
 	if len(boundaries) == 0 {
 		return nil, t.run(ctx, with...)
 	}
+	job := sqlstore.NewJob{
+		Queue: by.Queue, Payload: by.Payload, Priority: by.Fire.Priority, ExpiresS: by.Fire.ExpiresS, Stamps: by.Fire.Stamps,
+	}
+	if err := hopeless([]sqlstore.NewJob{job}); err != nil {
+		return nil, err
+	}
 	var jobs columns
 	for _, boundary := range boundaries {
-		jobs.add(&sqlstore.NewJob{
-			Queue: by.Queue, Payload: by.Payload, Priority: by.Fire.Priority, ExpiresS: by.Fire.ExpiresS, Stamps: by.Fire.Stamps,
-		}, &by.Name, &boundary)
+		jobs.add(&job, &by.Name, &boundary)
 	}
 	var ids []int64
-	err := t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
-	if err == nil && len(ids) != len(boundaries) {
-		err = sqlstore.ErrExpiresFirst
-	}
-	return ids, err
+	return ids, t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
 }
 
 // schedule reads a schedule, nil if there is none, and keeps others from changing it or making it until the transaction

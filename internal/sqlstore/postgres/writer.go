@@ -51,8 +51,7 @@ type enqueue struct {
 // small says whether jobs may be sent together with those of others: also that none of them can be refused for its
 // expiry, which is refused for all of a statement.
 func small(jobs []sqlstore.NewJob) bool {
-	late := func(j sqlstore.NewJob) bool { return j.RunAt != nil && j.ExpiresS != nil }
-	return len(jobs) <= smallJobs && sizeOf(jobs) <= smallBytes && !slices.ContainsFunc(jobs, late)
+	return len(jobs) <= smallJobs && sizeOf(jobs) <= smallBytes && !slices.ContainsFunc(jobs, unsure)
 }
 
 func sizeOf(jobs []sqlstore.NewJob) (bytes int) {
