@@ -156,6 +156,20 @@ func (c *Client) Check(ctx context.Context) ([]Problem, error) {
 	return problems, nil
 }
 
+// Repair mends what Check finds, as far as that can be done without losing a job, and returns what it has mended. A job
+// may lose a claim, get options and times by default, or run once more. What Check still finds needs a person.
+func (c *Client) Repair(ctx context.Context) ([]Problem, error) {
+	mended, err := c.store.Repair(ctx)
+	if err != nil {
+		return nil, failed("repair", "", 0, err)
+	}
+	problems := make([]Problem, len(mended))
+	for i, p := range mended {
+		problems[i] = Problem(p)
+	}
+	return problems, nil
+}
+
 // Backup writes a consistent copy of the live database to a file that must not exist yet. ErrUnsupported where the
 // database is not a file.
 func (c *Client) Backup(ctx context.Context, path string) error {

@@ -42,3 +42,28 @@ func TestPostgresAddress(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSQLitePath: a DSN is refused, or it is a path and nothing of it is lost. No error shows a password.
+func FuzzSQLitePath(f *testing.F) {
+	for _, dsn := range []string{
+		"", "jobs.db", "sqlite:", "sqlite:jobs.db", "sqlite::memory:", ":memory:", "postgres://u:secret@h/db",
+		"postgresql://u:secret@h", "POSTGRES://u:secret@h", "a\x00b", "file:x?mode=memory", "\xff", "/a b/?&#%20",
+	} {
+		f.Add(dsn)
+	}
+	f.Fuzz(func(t *testing.T, dsn string) {
+		path, err := sqlitePath(dsn)
+		switch {
+		case err != nil:
+			if !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrUnsupported) {
+				t.Errorf("%q: got %v, want ErrInvalid or ErrUnsupported", dsn, err)
+			}
+			if _, secret, ok := strings.Cut(dsn, "://"); ok && errors.Is(err, ErrUnsupported) && len(secret) > 8 &&
+				strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error shows it: %v", dsn, err)
+			}
+		case path == "" || strings.ContainsRune(path, 0) || path != dsn && "sqlite:"+path != dsn:
+			t.Errorf("%q: got path %q", dsn, path)
+		}
+	})
+}

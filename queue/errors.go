@@ -30,6 +30,9 @@ var (
 	ErrReadOnly = sqlstore.ErrReadOnly
 	// ErrCorrupt is returned when the database is damaged, or no database at all.
 	ErrCorrupt = sqlstore.ErrCorrupt
+	// ErrGone is returned when the file of the database was removed or replaced while it was open. The handle is of no use
+	// any more: what was written since then may be lost.
+	ErrGone = sqlstore.ErrGone
 	// ErrNewer is returned by Open and OpenDB when a newer version of this module made the schema. Nothing was touched.
 	ErrNewer = sqlstore.ErrNewer
 	// ErrClosed is returned by every operation on a client that was closed.

@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/memory"
 	"github.com/alkstore/alkworker/queue"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ func (w *world) now() int64 { return time.Now().Unix() + w.offset }
 
 // sleepUntil waits until the store's clock shows t, plus d.
 func (w *world) sleepUntil(t int64, d time.Duration) {
-	time.Sleep(time.Unix(t-w.offset, 0).Add(d).Sub(time.Now()))
+	time.Sleep(time.Until(time.Unix(t-w.offset, 0).Add(d)))
 }
 
 // set registers a schedule and returns its next boundary.

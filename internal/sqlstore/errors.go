@@ -18,6 +18,9 @@ var (
 	ErrReadOnly = errors.New("database is read-only")
 	// ErrCorrupt: the database is damaged, or no database at all.
 	ErrCorrupt = errors.New("not a database, or a damaged one")
+	// ErrGone: the file of the database was removed or replaced while it was open. What was written since may be lost, and
+	// this handle is of no use any more.
+	ErrGone = errors.New("database file is gone")
 	// ErrNewer: the schema was made by a newer version of this program. Nothing was touched.
 	ErrNewer = errors.New("database has a newer schema than this program knows")
 	// ErrClosed: the store was closed.

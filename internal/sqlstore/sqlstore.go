@@ -43,6 +43,10 @@ type Store interface {
 	// Check reads the whole database and names every inconsistency it finds; none is an empty slice.
 	Check(ctx context.Context) ([]Problem, error)
 
+	// Repair mends what Check finds, as far as that can be done without losing a job, and returns what it has mended. A job
+	// may lose a claim, get stamps and times by default, or run once more. What Check still finds needs a person.
+	Repair(ctx context.Context) ([]Problem, error)
+
 	// Backup writes a consistent copy of the live database to a file that must not exist yet.
 	// ErrUnsupported where the database is not a file.
 	Backup(ctx context.Context, path string) error

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 )
 
@@ -50,18 +51,25 @@ func (s *Store) Announce(ctx context.Context, name string, queues []string, ttlS
 		return failed("announce", "", 0, err)
 	}
 	defer s.mu.Unlock()
+	s.forget(name, now)
 	s.workers[name] = worker{queues: slices.Clone(queues), expiresAt: after(now, ttlS)}
 	return nil
 }
 
 // Withdraw forgets a worker.
 func (s *Store) Withdraw(ctx context.Context, name string) error {
-	if _, err := s.begin(ctx); err != nil {
+	now, err := s.begin(ctx)
+	if err != nil {
 		return failed("withdraw", "", 0, err)
 	}
 	defer s.mu.Unlock()
-	delete(s.workers, name)
+	s.forget(name, now)
 	return nil
+}
+
+// forget takes the workers that have lapsed along: a clock that is set back must not bring them to life again.
+func (s *Store) forget(name string, now int64) {
+	maps.DeleteFunc(s.workers, func(n string, w worker) bool { return n == name || w.expiresAt < now })
 }
 
 // SetPaused stops or resumes claims of a queue, whether or not it has jobs.

@@ -95,7 +95,7 @@ func TestWatch(t *testing.T) {
 				woke = nil
 			}
 			wants("") // whatever came before the watch
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			wants() // nothing happens, nothing is said
 			enqueue(t, store, "mail")
 			wants("mail")

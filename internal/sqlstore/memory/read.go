@@ -119,6 +119,30 @@ func (s *Store) Check(ctx context.Context) ([]sqlstore.Problem, error) {
 		return nil, failed("check", "", 0, err)
 	}
 	defer s.mu.Unlock()
+	return s.problems(now), nil
+}
+
+// Repair makes stuck claims end: one without a deadline at once, one that would end in years after a visibility timeout.
+func (s *Store) Repair(ctx context.Context) ([]sqlstore.Problem, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, failed("repair", "", 0, err)
+	}
+	defer s.mu.Unlock()
+	problems := s.problems(now)
+	for _, p := range problems {
+		r := s.jobs[p.JobID]
+		deadline := now - 1
+		if r.ClaimExpiresAt != nil {
+			deadline = after(now, r.Stamps.VisibilityTimeoutS)
+		}
+		r.ClaimExpiresAt = &deadline
+		s.woke(r.Queue)
+	}
+	return problems, nil
+}
+
+func (s *Store) problems(now int64) []sqlstore.Problem {
 	var problems []sqlstore.Problem
 	processing := func(r *sqlstore.Row) bool { return r.State == sqlstore.Processing }
 	for _, r := range s.ordered(processing, byID) {
@@ -133,5 +157,5 @@ func (s *Store) Check(ctx context.Context) ([]sqlstore.Problem, error) {
 		}
 		problems = append(problems, sqlstore.Problem{Kind: "stuck", JobID: r.ID, Queue: r.Queue, Detail: detail})
 	}
-	return problems, nil
+	return problems
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 
@@ -92,7 +91,7 @@ func claimOrder(a, b *sqlstore.Row) int {
 // shown is the copy of a job that leaves the store, with at most limit bytes of its payload and without failures.
 func shown(r *sqlstore.Row, limit int64) sqlstore.Row {
 	c := *r
-	c.Payload = append([]byte{}, r.Payload[:min(int64(len(r.Payload)), limit)]...)
+	c.Payload = append([]byte{}, r.Payload[:min(int64(len(r.Payload)), max(limit, 0))]...)
 	c.Stamps = copyStamps(r.Stamps)
 	c.ClaimedAt = copyOf(r.ClaimedAt)
 	c.ClaimExpiresAt = copyOf(r.ClaimExpiresAt)
@@ -105,7 +104,7 @@ func shown(r *sqlstore.Row, limit int64) sqlstore.Row {
 }
 
 func copySchedule(c sqlstore.Schedule) sqlstore.Schedule {
-	c.Payload = bytes.Clone(c.Payload)
+	c.Payload = append([]byte{}, c.Payload...) // never nil
 	c.Fire.ExpiresS = copyOf(c.Fire.ExpiresS)
 	c.Fire.Stamps = copyStamps(c.Fire.Stamps)
 	c.Anchor = copyOf(c.Anchor)

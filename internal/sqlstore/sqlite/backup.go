@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // Backup implements [sqlstore.Store]. Copying the file itself would miss what is still in the WAL.
@@ -20,6 +21,9 @@ func (s *Store) backup(ctx context.Context, path string) error {
 		return err
 	}
 	defer done()
+	if path, err = filepath.Abs(path); err != nil { // SQLite would take "file:…" and ":memory:" for something else
+		return err
+	}
 	// VACUUM INTO fills an empty file, which keeps the mode it was made with.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -28,10 +32,10 @@ func (s *Store) backup(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
+	if err := closePrivate(f); err != nil {
+		return errors.Join(err, os.Remove(path))
 	}
-	pool := openPool(dsn(s.path, s.options, writing), 1)
+	pool := openPool(s.path, s.options, writing, 1)
 	on := newSession(pool)
 	_, err = on.exec(ctx, "backup", sql.Named("path", path))
 	if err = errors.Join(err, on.close(), pool.Close()); err != nil {

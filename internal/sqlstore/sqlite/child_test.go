@@ -21,6 +21,7 @@ import (
 var commands = map[string]func(ctx context.Context, args []string) (string, error){
 	"ping":    func(context.Context, []string) (string, error) { return "", nil },
 	"open":    childOpen,
+	"migrate": childMigrate,
 	"hash":    childHash,
 	"lock":    childLock,
 	"die":     childDie,
@@ -28,7 +29,22 @@ var commands = map[string]func(ctx context.Context, args []string) (string, erro
 	"created": childCreated,
 }
 
-// childOpen opens a file, runs a job through it and closes it.
+// addCommand is for commands of some systems only.
+func addCommand(name string, do func(ctx context.Context, args []string) (string, error)) struct{} {
+	commands[name] = do
+	return struct{}{}
+}
+
+// childMigrate opens and closes a file without patience for locks.
+func childMigrate(ctx context.Context, args []string) (string, error) {
+	s, err := sqlite.Open(ctx, args[0], impatient)
+	if err != nil {
+		return "", err
+	}
+	return "", s.Close()
+}
+
+// childOpen opens a file, puts a job into it and closes it.
 func childOpen(ctx context.Context, args []string) (_ string, err error) {
 	s, err := sqlite.Open(ctx, args[0], sqlite.Options{})
 	if err != nil {

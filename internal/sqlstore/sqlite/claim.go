@@ -11,7 +11,10 @@ import (
 
 // ClaimBatch implements [sqlstore.Claims].
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	if c.Limit < 1 {
+		return nil, nil // SQLite takes a negative LIMIT for none at all
+	}
+	err = s.writing(ctx, ordinary, int(c.Limit), func(ctx context.Context, t *tx) error {
 		rows, err = t.claim(ctx, c)
 		return err
 	})
@@ -88,7 +91,7 @@ func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next
 		for _, q := range queues {
 			var at integer
 			if _, err := s.read.one(ctx, "next_ready", []any{&at}, sql.Named("queue", q), sql.Named("now", now)); err != nil {
-				return &sqlstore.Error{Op: "look for work in", Queue: q, Err: err}
+				return fail("look for work in", q, 0, err)
 			}
 			if at.known {
 				next[q] = at.value

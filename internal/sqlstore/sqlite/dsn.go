@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -11,12 +12,16 @@ import (
 // Options are how a file is opened. The zero value is the safe default.
 type Options struct {
 	// BusyTimeout is how long a write waits for the lock of another process before it answers ErrBusy; zero is 5 s.
+	// Opening waits longer, a minute at least if the schema has to be made or brought up to date.
 	BusyTimeout time.Duration
 	// Synchronous is FULL (zero value: what was acknowledged survives a power cut) or NORMAL (survives a crash of the
 	// process; a power cut may take the last commits).
 	Synchronous string
 	// Clock replaces the database's clock, in Unix seconds, for tests. Nil is the database's own.
 	Clock func() int64
+	// Driver replaces modernc.org/sqlite's driver, for tests: one around it that fails on purpose. Nil is the driver
+	// itself.
+	Driver driver.Driver
 }
 
 func (o Options) busyTimeout() time.Duration {
@@ -43,6 +48,10 @@ const (
 	callers             // a pool of the caller, who may create the file
 )
 
+// openPatience is how long to wait at least for others while a file is being opened: of several processes that open a new
+// one at the same moment all must succeed, however impatient they are later.
+const openPatience = 5 * time.Second
+
 // walSizeLimit is the size in bytes to which a checkpoint cuts the WAL back after a long reader let it grow.
 const walSizeLimit = 64 << 20
 
@@ -58,14 +67,17 @@ func dsn(path string, o Options, r role) string {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/jobs.db
 	}
-	mode := "rw"
+	mode, timeout := "rw", o.busyTimeout()
 	if r == callers {
 		mode = "rwc"
+	}
+	if r == setup {
+		timeout = max(timeout, openPatience)
 	}
 	q := url.Values{
 		"mode":          {mode},
 		"_txlock":       {"immediate"},
-		"_busy_timeout": {fmt.Sprint(o.busyTimeout().Milliseconds())},
+		"_busy_timeout": {fmt.Sprint(timeout.Milliseconds())},
 	}
 	if r != setup {
 		q["_pragma"] = []string{

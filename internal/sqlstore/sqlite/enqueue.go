@@ -16,7 +16,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []sqlstore.NewJob) (ids []int6
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(jobs), func(ctx context.Context, t *tx) error {
 		ids, err = t.enqueue(ctx, jobs)
 		return err
 	})
@@ -60,14 +60,16 @@ type fired struct {
 
 func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, error) {
 	ids := make([]int64, len(jobs))
+	woken := ""
 	for i := range jobs {
 		id, err := t.insert(ctx, &jobs[i], fired{})
 		if err != nil {
 			return nil, err
 		}
 		ids[i] = id
-		if i == 0 || jobs[i].Queue != jobs[i-1].Queue {
-			t.wake(jobs[i].Queue)
+		if queue := jobs[i].Queue; i == 0 || queue != woken {
+			t.wake(queue)
+			woken = queue
 		}
 	}
 	return ids, nil

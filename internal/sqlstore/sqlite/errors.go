@@ -2,11 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -14,10 +14,13 @@ import (
 
 // kind is the sqlstore kind of a driver error, or nil if nobody decides by it.
 func kind(err error) error {
-	var e *sqlite.Error
+	var e interface { // *sqlite.Error, or what a test makes of it
+		error
+		Code() int
+	}
 	if !errors.As(err, &e) {
-		if errors.Is(err, driver.ErrBadConn) {
-			return sqlstore.ErrUnavailable
+		if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+			return sqlstore.ErrUnavailable // the next call has a new connection
 		}
 		return nil
 	}

@@ -51,7 +51,7 @@ func (s *Store) AckBatch(ctx context.Context, handles []sqlstore.Handle) (acked 
 	if len(handles) == 0 {
 		return nil, nil
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(handles), func(ctx context.Context, t *tx) error {
 		acked, err = t.ack(ctx, handles)
 		return err
 	})
@@ -92,7 +92,7 @@ func (s *Store) Heartbeat(ctx context.Context, extensions []sqlstore.Extension) 
 	for i, e := range extensions {
 		handles[i] = e.Handle
 	}
-	err = s.writing(ctx, urgent, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, urgent, len(extensions), func(ctx context.Context, t *tx) error {
 		holding, err := t.hold(ctx, handles)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (s *Store) Retry(ctx context.Context, retries []sqlstore.Retrial) (verdicts
 	for i, r := range retries {
 		handles[i] = r.Handle
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(retries), func(ctx context.Context, t *tx) error {
 		verdicts = make([]sqlstore.Verdict, len(retries))
 		var again [][3]any
 		var deaths []death
@@ -165,7 +165,7 @@ func (s *Store) Fail(ctx context.Context, failing []sqlstore.Failing) (failed []
 	for i, f := range failing {
 		handles[i] = f.Handle
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(failing), func(ctx context.Context, t *tx) error {
 		failed = make([]bool, len(failing))
 		var deaths []death
 		var failures []failure
@@ -195,7 +195,7 @@ func (s *Store) Release(ctx context.Context, releases []sqlstore.Releasing) (rel
 	for i, r := range releases {
 		handles[i] = r.Handle
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, len(releases), func(ctx context.Context, t *tx) error {
 		released = make([]bool, len(releases))
 		var back [][2]int64
 		err := t.ending(ctx, handles, func(i int, h held) {

@@ -8,7 +8,7 @@ import (
 
 // Lead implements [sqlstore.Fleet].
 func (s *Store) Lead(ctx context.Context, lock, owner string, ttlS int64) (leads bool, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		var now string
 		leads, err = t.one(ctx, "lead", []any{&now},
 			sql.Named("name", lock), sql.Named("owner", owner), sql.Named("ttl_s", ttlS), sql.Named("now", t.now))
@@ -19,7 +19,7 @@ func (s *Store) Lead(ctx context.Context, lock, owner string, ttlS int64) (leads
 
 // Resign implements [sqlstore.Fleet].
 func (s *Store) Resign(ctx context.Context, lock, owner string) error {
-	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, "resign", sql.Named("name", lock), sql.Named("owner", owner))
 		return err
 	})
@@ -28,7 +28,7 @@ func (s *Store) Resign(ctx context.Context, lock, owner string) error {
 
 // Announce implements [sqlstore.Fleet].
 func (s *Store) Announce(ctx context.Context, worker string, queues []string, ttlS int64) error {
-	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		if _, err := t.exec(ctx, "withdraw", sql.Named("worker", worker), sql.Named("now", t.now)); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *Store) Announce(ctx context.Context, worker string, queues []string, tt
 
 // Withdraw implements [sqlstore.Fleet].
 func (s *Store) Withdraw(ctx context.Context, worker string) error {
-	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, "withdraw", sql.Named("worker", worker), sql.Named("now", t.now))
 		return err
 	})

@@ -35,7 +35,7 @@ func (s *Store) each(
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		found, err := t.removals(ctx, lookup, sql.Named("ids", jsonOf(ids)))
 		if err != nil {
 			return err
@@ -106,7 +106,10 @@ func (s *Store) PurgeMatching(ctx context.Context, f sqlstore.DeadFilter, limit 
 func (s *Store) matching(
 	ctx context.Context, op string, f sqlstore.DeadFilter, limit int64, work func(context.Context, *tx, removal) error,
 ) (n int64, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	if limit < 1 {
+		return 0, nil // SQLite takes a negative LIMIT for none at all
+	}
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		lookup := "dead_matching"
 		args := []any{
 			sql.Named("older_than_s", optional(f.OlderThanS)), sql.Named("now", t.now), sql.Named("limit", limit),
@@ -134,7 +137,7 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 	if paused {
 		op, statement = "pause", "set_paused"
 	}
-	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		if !paused {
 			t.wake(queue)
 		}
@@ -146,7 +149,7 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 
 // SweepExpired implements [sqlstore.Jobs].
 func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sqlstore.Swept, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		q, now := sql.Named("queue", queue), sql.Named("now", t.now)
 		var deaths []death
 		err := t.query(ctx, "sweep_expired", func(rows *sql.Rows) error {

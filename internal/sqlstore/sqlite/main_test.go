@@ -103,21 +103,18 @@ func (c *child) tell(command string, args ...string) {
 }
 
 // answer waits for the answer to the oldest command that has none. died says that the process ended instead.
-func (c *child) answer() (text string, err error, died bool) {
+func (c *child) answer() (text string, died bool, err error) {
 	var a reply
-	if c.out.Decode(&a) != nil {
-		return "", nil, true
-	}
-	if a.Err != "" {
+	if died = c.out.Decode(&a) != nil; !died && a.Err != "" {
 		err = errors.New(a.Err)
 	}
-	return a.Text, err, false
+	return a.Text, died, err
 }
 
 func (c *child) ask(command string, args ...string) (string, error) {
 	c.t.Helper()
 	c.tell(command, args...)
-	text, err, died := c.answer()
+	text, died, err := c.answer()
 	if died {
 		c.t.Fatalf("child died of %s %q", command, args)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -35,7 +37,7 @@ func migrate(ctx context.Context, conn *sql.Conn, on *session) (err error) {
 	if have, err := schemaVersion(ctx, on); err != nil || have == len(steps) {
 		return err
 	}
-	if _, err := on.exec(ctx, "begin"); err != nil {
+	if err := beginMigration(ctx, on); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	defer func() {
@@ -60,6 +62,19 @@ func migrate(ctx context.Context, conn *sql.Conn, on *session) (err error) {
 	}
 	_, err = on.exec(ctx, "commit")
 	return err
+}
+
+// migrationPatience is how long to wait at least for another process that may be migrating the file: with millions of jobs
+// in it that takes longer than any write.
+const migrationPatience = time.Minute
+
+func beginMigration(ctx context.Context, on *session) error {
+	for left := migrationPatience; ; left -= openPatience { // which is what each try waits at least
+		_, err := on.exec(ctx, "begin")
+		if !errors.Is(kind(err), sqlstore.ErrBusy) || left <= openPatience {
+			return err
+		}
+	}
 }
 
 // apply runs one step, unless the file has already what the step brings.

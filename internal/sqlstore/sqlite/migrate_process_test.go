@@ -18,7 +18,7 @@ func together(t *testing.T, children []*child, command string, args ...string) {
 		c.tell(command, args...)
 	}
 	for i, c := range children {
-		if _, err, died := c.answer(); err != nil || died {
+		if _, died, err := c.answer(); err != nil || died {
 			t.Errorf("process %d: %s %q: %v, died %v", i, command, args, err, died)
 		}
 	}
@@ -28,7 +28,7 @@ func TestProcessesOpenTogether(t *testing.T) {
 	children := startChildren(t, 8)
 	t.Run("K56_an_absent_file", func(t *testing.T) {
 		folder := t.TempDir()
-		for round := range 20 { // -count=5 makes it a hundred
+		for round := range 20 / sqlite.Slowness { // -count=5 makes it a hundred
 			path := filepath.Join(folder, strconv.Itoa(round)+".db")
 			together(t, children, "open", path)
 			if n := children[0].must("count", path, "__alkstore_live"); n != "8" {
@@ -40,20 +40,21 @@ func TestProcessesOpenTogether(t *testing.T) {
 		}
 	})
 	t.Run("K57_an_older_file_with_100000_rows", func(t *testing.T) {
+		const rows = 100_000 / sqlite.Slowness
 		for name, shape := range map[string]string{"as it is": oldestLive, "to be rebuilt": bare(oldestLive)} {
 			path := newFile(t)
 			db := must(sql.Open("sqlite", "file:"+path))(t)
 			execute(t, db, shape)
 			execute(t, db, oldestDead)
 			execute(t, db, `INSERT INTO __alkstore_live (queue, payload, state, priority, run_at, attempts, max_attempts, created_at)
-				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
-				SELECT 'old', x'00', 'pending', 0, i, 0, 5, 0 FROM n`)
+				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				SELECT 'old', x'00', 'pending', 0, i, 0, 5, 0 FROM n`, rows)
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			together(t, children, "open", path)
-			if n := children[0].must("count", path, "__alkstore_live"); n != "100008" {
-				t.Errorf("%s: got %s jobs, want 100,000 and one of each process", name, n)
+			together(t, children, "migrate", path)
+			if n := children[0].must("count", path, "__alkstore_live"); n != strconv.Itoa(rows) {
+				t.Errorf("%s: got %s jobs, want %d", name, n, rows)
 			}
 		}
 	})
@@ -67,14 +68,14 @@ func TestMigrationKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; ; n++ {
+		for n := 1; ; n += sqlite.Slowness {
 			path := newFile(t)
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			c := startChild(t)
 			c.tell("die", path, strconv.Itoa(n))
-			steps, err, died := c.answer()
+			steps, died, err := c.answer()
 			if err != nil {
 				t.Fatalf("killed at step %d: %v", n, err)
 			}

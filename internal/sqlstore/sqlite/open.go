@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,14 +67,22 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
+	if path, err = filepath.Abs(path); err != nil { // the working directory may change
+		return nil, fmt.Errorf("%w: %w", sqlstore.ErrUnavailable, err)
+	}
 	if err := setUp(ctx, path, o); err != nil {
+		return nil, err
+	}
+	files, err := newWitness(path)
+	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		path:    path,
 		options: o,
-		write:   &writer{pool: openPool(dsn(path, o, writing), 1), clock: o.Clock},
-		readers: openPool(dsn(path, o, reader), readerConnections),
+		files:   files,
+		write:   &writer{pool: openPool(path, o, writing, 1), clock: o.Clock, patience: o.busyTimeout(), files: files},
+		readers: openPool(path, o, reader, readerConnections),
 	}
 	s.read = newSession(s.readers)
 	return s, nil
@@ -90,15 +99,32 @@ func checkOptions(o Options) error {
 	return errors.Join(errs...)
 }
 
-func openPool(dsn string, connections int) *sql.DB {
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		panic("sqlite: " + err.Error()) // the driver is imported above and takes any DSN
+func openPool(path string, o Options, r role, connections int) *sql.DB {
+	var db *sql.DB
+	if name := dsn(path, o, r); o.Driver != nil {
+		db = sql.OpenDB(connector{driver: o.Driver, dsn: name})
+	} else {
+		var err error
+		if db, err = sql.Open("sqlite", name); err != nil {
+			panic("sqlite: " + err.Error()) // the driver is imported above and takes any DSN
+		}
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
 }
+
+// connector opens connections of a driver that is not registered.
+type connector struct {
+	driver driver.Driver
+	dsn    string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+
+// Driver implements driver.Connector.
+func (c connector) Driver() driver.Driver { return c.driver }
 
 // prepareFile refuses early what SQLite would refuse late or with fewer words, and creates a missing file. It never
 // opens an existing one: closing it again would drop the locks that SQLite holds for this process on the same file.
@@ -141,7 +167,7 @@ func createFile(path string) (err error) {
 		return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	if err := f.Close(); err != nil {
+	if err := closePrivate(f); err != nil {
 		return err
 	}
 	switch err := os.Link(f.Name(), path); {
@@ -155,15 +181,18 @@ func createFile(path string) (err error) {
 		if err != nil {
 			return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 		}
-		return own.Close()
+		return closePrivate(own)
 	default:
 		return fmt.Errorf("%w: create: %w", sqlstore.ErrUnavailable, err)
 	}
 }
 
+// closePrivate closes a new file of mode 0600, whatever the umask has made of it.
+func closePrivate(f *os.File) error { return errors.Join(f.Chmod(0o600), f.Close()) }
+
 // setUp brings a file to WAL mode and the newest schema, over one connection that is closed again.
 func setUp(ctx context.Context, path string, o Options) error {
-	pool := openPool(dsn(path, o, setup), 1)
+	pool := openPool(path, o, setup, 1)
 	err := func() error {
 		conn, err := pool.Conn(ctx)
 		if err != nil {
@@ -182,7 +211,7 @@ func setUp(ctx context.Context, path string, o Options) error {
 		if _, err := schemaVersion(ctx, on); err != nil { // before anything is changed
 			return err
 		}
-		if err := useWAL(ctx, on, o.busyTimeout()); err != nil {
+		if err := useWAL(ctx, on, max(o.busyTimeout(), openPatience)); err != nil {
 			return err
 		}
 		return migrate(ctx, conn, on)

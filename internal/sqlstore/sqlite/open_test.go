@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -38,22 +39,25 @@ func TestOpenRefuses(t *testing.T) {
 		return path
 	}
 	text := strings.Repeat("Dear diary, today I opened a text file as a database.\n", 200)
+	readOnly, unavailable, corrupt := sqlstore.ErrReadOnly, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt
+	cut := "SQLite format 3\x00" + strings.Repeat("\x00", 84)
+	sealed, plain := dir("0555", 0o555), file("plain", 0o600, "")
 	tests := map[string]struct {
 		path  string
 		cause error
 		says  string
 	}{
-		"K61_a_file_without_write_permission":        {file("0444.db", 0o444, ""), sqlstore.ErrReadOnly, "write permission"},
-		"K61_a_new_file_in_a_read-only_directory":    {filepath.Join(dir("0555", 0o555), "new.db"), sqlstore.ErrReadOnly, "write permission"},
-		"K61_a_directory_that_does_not_exist":        {filepath.Join(folder, "missing", "new.db"), sqlstore.ErrUnavailable, "missing"},
-		"K61_a_directory_as_path":                    {dir("jobs.db", 0o700), sqlstore.ErrUnavailable, "directory"},
-		"K61_a_file_as_directory":                    {filepath.Join(file("plain", 0o600, ""), "new.db"), sqlstore.ErrUnavailable, "not a directory"},
-		"K61_a_long_text_file":                       {file("long.txt", 0o600, text), sqlstore.ErrCorrupt, "not a database"},
-		"K61_a_short_text_file":                      {file("short.txt", 0o600, "hi"), sqlstore.ErrCorrupt, "not a database"},
-		"K61_a_text_file_of_a_page":                  {file("page.txt", 0o600, text[:4096]), sqlstore.ErrCorrupt, "not a database"},
-		"K61_a_database_cut_off":                     {file("cut.db", 0o600, "SQLite format 3\x00"+strings.Repeat("\x00", 84)), sqlstore.ErrCorrupt, "database"},
-		"K61_a_path_with_a_NUL_byte":                 {filepath.Join(folder, "a\x00b"), nil, "NUL"},
-		"K61_an_empty_path_is_the_working_directory": {"", sqlstore.ErrUnavailable, "directory"},
+		"K61_a_file_without_write_permission":        {file("0444.db", 0o444, ""), readOnly, "write permission"},
+		"K61_a_new_file_in_a_read-only_directory":    {filepath.Join(sealed, "new.db"), readOnly, "write permission"},
+		"K61_a_directory_that_does_not_exist":        {filepath.Join(folder, "missing", "new.db"), unavailable, "missing"},
+		"K61_a_directory_as_path":                    {dir("jobs.db", 0o700), unavailable, "directory"},
+		"K61_a_file_as_directory":                    {filepath.Join(plain, "new.db"), unavailable, "not a directory"},
+		"K61_a_long_text_file":                       {file("long.txt", 0o600, text), corrupt, "not a database"},
+		"K61_a_short_text_file":                      {file("short.txt", 0o600, "hi"), corrupt, "not a database"},
+		"K61_a_text_file_of_a_page":                  {file("page.txt", 0o600, text[:4096]), corrupt, "not a database"},
+		"K61_a_database_cut_off":                     {file("cut.db", 0o600, cut), corrupt, "database"},
+		"K61_a_path_with_a_NUL_byte":                 {folder + "/a\x00b", nil, "NUL"},
+		"K61_an_empty_path_is_the_working_directory": {"", unavailable, "directory"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +79,7 @@ func TestOpenRefuses(t *testing.T) {
 			if !errors.As(err, &typed) || !strings.HasPrefix(typed.Op, "open") {
 				t.Errorf("T5: got %#v, want a *sqlstore.Error of the operation open", err)
 			}
-			if before != nil && string(must(os.ReadFile(c.path))(t)) != string(before) {
+			if before != nil && !bytes.Equal(must(os.ReadFile(c.path))(t), before) {
 				t.Error("the refused file has been changed")
 			}
 		})
@@ -218,6 +222,9 @@ func TestOpenDB(t *testing.T) {
 		s := must(sqlite.OpenDB(t.Context(), db, quick))(t)
 		defer s.Close()
 		enqueue(t, s, newJob("q"))
+		if n := value[int64](t, db, "SELECT count(*) FROM __alkstore_live"); n != 1 {
+			t.Errorf("jobs that the pool sees: got %d, want 1", n)
+		}
 		if mode := value[string](t, db, "PRAGMA journal_mode"); mode != "wal" {
 			t.Errorf("journal mode: got %s, want wal", mode)
 		}

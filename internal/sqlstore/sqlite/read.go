@@ -10,7 +10,7 @@ import (
 
 // GetJob implements [sqlstore.Jobs].
 func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err error) {
-	err = s.snapshot(ctx, func(on *session) error {
+	err = s.snapshot(ctx, []string{"get_live", "get_dead", "payload", "failures"}, func(on *session) error {
 		for _, table := range []string{"get_live", "get_dead"} {
 			found, err := on.rows(ctx, table, sql.Named("id", id))
 			if err != nil {
@@ -25,9 +25,12 @@ func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err er
 			return nil
 		}
 		return on.query(ctx, "failures", func(rows *sql.Rows) error {
-			var f sqlstore.Failure
-			err := rows.Scan(&f.Attempt, &f.At, &f.Error, &f.Stack)
-			row.Failures = append(row.Failures, f)
+			var attempt, at integer
+			var text, stack sql.NullString
+			err := rows.Scan(&attempt, &at, &text, &stack)
+			row.Failures = append(row.Failures, sqlstore.Failure{
+				Attempt: attempt.value, At: at.value, Error: text.String, Stack: stack.String,
+			})
 			return err
 		}, sql.Named("id", id))
 	})
@@ -39,11 +42,14 @@ func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err er
 
 // ListJobs implements [sqlstore.Jobs].
 func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstore.Row, err error) {
+	if f.Limit < 1 {
+		return nil, nil // SQLite takes a negative LIMIT for none at all
+	}
 	before := f.Before
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	err = s.snapshot(ctx, func(on *session) error {
+	err = s.snapshot(ctx, []string{"list", "payload_preview"}, func(on *session) error {
 		var spilled []int
 		err := on.query(ctx, "list", func(rows *sql.Rows) error {
 			r, out, err := scanRow(rows)
@@ -64,6 +70,9 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 				sql.Named("id", page[i].ID), sql.Named("payload_limit", f.PayloadLimit))
 			if err != nil {
 				return err
+			}
+			if page[i].Payload == nil {
+				page[i].Payload = []byte{} // the driver reads an empty blob as nil
 			}
 		}
 		return nil

@@ -28,7 +28,7 @@ func (s *session) rows(ctx context.Context, name string, args ...any) ([]sqlstor
 	for _, i := range spilled {
 		r := &found[i]
 		if _, err := s.one(ctx, "payload", []any{&r.Payload}, sql.Named("id", r.ID)); err != nil {
-			return nil, &sqlstore.Error{Op: "read payload of", JobID: r.ID, Err: err}
+			return nil, fail("read payload of", "", r.ID, err)
 		}
 	}
 	return found, nil

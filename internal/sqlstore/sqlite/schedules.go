@@ -12,7 +12,7 @@ import (
 func (s *Store) Register(
 	ctx context.Context, name string, change func(now int64, have *sqlstore.Schedule) (*sqlstore.Schedule, error),
 ) error {
-	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		have, err := t.schedule(ctx, name)
 		if err != nil {
 			return err
@@ -30,7 +30,7 @@ func (s *Store) Register(
 
 // Unregister implements [sqlstore.Schedules].
 func (s *Store) Unregister(ctx context.Context, name string) (there bool, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		n, err := t.affected(ctx, "schedule_delete", sql.Named("name", name))
 		there = n > 0
 		return err
@@ -99,7 +99,7 @@ func (s *Store) Tick(
 func (s *Store) tickOne(
 	ctx context.Context, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) (ticked *sqlstore.Ticked, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		due, err := t.schedule(ctx, name)
 		if err != nil || due == nil || due.Paused || due.NextFireAt > t.now {
 			return err
@@ -131,7 +131,7 @@ func (s *Store) tickOne(
 
 // FireNow implements [sqlstore.Schedules].
 func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
 		schedule, err := t.schedule(ctx, name)
 		if err != nil || schedule == nil {
 			return err

@@ -7,6 +7,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 type Store struct {
 	path    string
 	options Options
+	files   *witness
 	write   *writer
 	readers *sql.DB
 	read    *session
@@ -31,9 +33,11 @@ type Store struct {
 
 var _ sqlstore.Store = (*Store)(nil)
 
-// writing runs work in one write transaction and then tells the watchers what it woke.
-func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Context, t *tx) error) error {
-	woke, err := s.write.do(ctx, l, work)
+// writing runs work in a write transaction and then tells the watchers what it woke.
+func (s *Store) writing(
+	ctx context.Context, l lane, size int, work func(ctx context.Context, t *tx) error,
+) error {
+	woke, err := s.write.do(ctx, l, size, work)
 	for _, queue := range woke {
 		s.signals.send(queue)
 	}
@@ -54,25 +58,50 @@ func (s *Store) reading(ctx context.Context, work func(now int64) error) error {
 	return work(now)
 }
 
-// snapshot runs work on one state of the database, so that what several statements find belongs together. Its statements
-// are prepared for this once.
-func (s *Store) snapshot(ctx context.Context, work func(on *session) error) (err error) {
+// snapshot runs work on one state of the database, so that what several statements find belongs together. The statements
+// are those named; others would be prepared for this once.
+func (s *Store) snapshot(ctx context.Context, statements []string, work func(on *session) error) (err error) {
 	done, err := s.call()
 	if err != nil {
 		return err
 	}
 	defer done()
-	all, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	// Before a connection is taken: to prepare takes one as well, and everybody who has one could wait for another.
+	for _, name := range statements {
+		if _, err := s.read.stmt(ctx, name); err != nil {
+			return err
+		}
+	}
+	conn, err := s.readers.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = all.Rollback() }() // nothing was written
+	defer func() { _ = conn.Close() }() // back to the pool
+	// Not on ctx, at whose end the transaction would close its statements under the one that is running.
+	all, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Nothing was written. But a connection that stays in its snapshot must not go back to the pool: it would keep the
+		// WAL from ever being reused.
+		if err := all.Rollback(); err != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+	}()
 	on := newSession(all)
 	defer func() {
 		if cerr := on.close(); err == nil {
 			err = cerr
 		}
 	}()
+	for _, name := range statements {
+		st, err := s.read.stmt(ctx, name)
+		if err != nil {
+			return err
+		}
+		on.prepared[name] = all.StmtContext(ctx, st)
+	}
 	return work(on)
 }
 
@@ -82,6 +111,10 @@ func (s *Store) call() (done func(), err error) {
 	if s.closed.Load() {
 		s.calls.RUnlock()
 		return nil, sqlstore.ErrClosed
+	}
+	if err := s.files.err(); err != nil {
+		s.calls.RUnlock()
+		return nil, err
 	}
 	return s.calls.RUnlock, nil
 }
@@ -122,8 +155,11 @@ func (s *Store) inside(ctx context.Context, callers sqlstore.Tx, work func(ctx c
 		_, rerr := t.exec(ctx, "savepoint_release")
 		return errors.Join(err, uerr, rerr)
 	}
-	_, err = t.exec(ctx, "savepoint_release")
-	return err
+	if _, err := t.exec(ctx, "savepoint_release"); err != nil {
+		_, uerr := t.exec(ctx, "savepoint_rollback")
+		return errors.Join(err, uerr)
+	}
+	return nil
 }
 
 func readClock(ctx context.Context, on *session, moved func() int64) (int64, error) {

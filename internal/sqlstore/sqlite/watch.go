@@ -17,13 +17,15 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	}
 	defer s.signals.unsubscribe(w)
 	// The counter belongs to one connection, and a pool hands out any.
-	own := openPool(dsn(s.path, s.options, reader), 1)
+	own := openPool(s.path, s.options, reader, 1)
 	defer func() { _ = own.Close() }() // only ever read
 	on := newSession(own)
 
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	version, _ := dataVersion(ctx, on)
+	wake("") // for what was written between the caller's last look and this one
+	met := s.files.meet()
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,7 +40,16 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			}
 		case <-tick.C:
 			// A failed look is a wake-up as well: the claim that follows meets the same trouble and reports it.
-			if v, err := dataVersion(ctx, on); err != nil || v != version {
+			v, err := dataVersion(ctx, on)
+			if err != nil {
+				met = beside{} // the connection may be another one the next time
+			} else if met.wal == nil {
+				met = s.files.meet()
+			}
+			if err := s.files.look(met); err != nil {
+				return fail("watch", "", 0, err)
+			}
+			if err != nil || v != version {
 				version = v
 				wake("")
 			}

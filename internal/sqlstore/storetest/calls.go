@@ -30,6 +30,7 @@ func (e *env) calls(tx sqlstore.Tx) []call {
 			return s.Watch(ctx, time.Hour, func(string) {})
 		}},
 		{"Check", "", 0, func(ctx context.Context, s sqlstore.Store) error { return second(s.Check(ctx)) }},
+		{"Repair", "", 0, func(ctx context.Context, s sqlstore.Store) error { return second(s.Repair(ctx)) }},
 		{"Backup", "", 0, func(ctx context.Context, s sqlstore.Store) error {
 			return s.Backup(ctx, filepath.Join(e.TempDir(), "copy"))
 		}},

@@ -16,6 +16,8 @@ func checkRules() []rule {
 		{name: "K3_a_processing_row_without_a_deadline_is_named", test: checkNoDeadline, needs: hasEdit},
 		{name: "K3_a_deadline_in_the_year_9999_is_named", test: checkFarDeadline, needs: hasEdit},
 		{name: "K3_attempts_above_the_budget_end_in_the_dead_letters", test: checkAttempts, needs: hasEdit},
+		{name: "K3_repair_makes_a_stuck_claim_end", test: repairStuck, needs: hasEdit},
+		{name: "D5_repair_leaves_a_healthy_database_alone", test: repairHealthy},
 		{name: "D5_the_checker_notices_a_job_too_few_or_too_many", test: checkerNotices},
 		{name: "K64_backup_never_overwrites", test: backup},
 	}
@@ -68,6 +70,33 @@ func checkFarDeadline(e *env) {
 	e.h.Edit(e.T, h.ID, "claim_expires_at", int64(253_402_300_799))
 	e.named(h.ID, "mail")
 	same(e, "cancel", e.cancel(h.ID), []bool{true})
+}
+
+func repairStuck(e *env) {
+	_, none := e.hold(newJob("mail"))
+	_, far := e.hold(newJob("mail"))
+	_, well := e.hold(newJob("mail"))
+	e.h.Edit(e.T, none.ID, "claim_expires_at", nil)
+	e.h.Edit(e.T, far.ID, "claim_expires_at", int64(253_402_300_799))
+	found := e.problems()
+	mended, err := e.store.Repair(e.Context())
+	e.ok(err)
+	same(e, "mended", mended, found)
+	same(e, "problems after a repair", len(e.problems()), 0)
+	same(e, "claims that hold", e.heartbeat(none, far, well), []bool{false, true, true})
+	same(e, "reclaimed", e.claimOne("mail").ID, none.ID)
+	e.advance(visibility + 1)
+	same(e, "reclaimed later", len(e.claim("mail", 10)), 3)
+}
+
+func repairHealthy(e *env) {
+	e.mixture()
+	e.register("nightly", "mail")
+	e.unchanged("a repair of nothing", func() {
+		mended, err := e.store.Repair(e.Context())
+		e.ok(err)
+		same(e, "mended", len(mended), 0)
+	})
 }
 
 func checkAttempts(e *env) {

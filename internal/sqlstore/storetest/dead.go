@@ -22,29 +22,27 @@ func fullJob(queue string) sqlstore.NewJob {
 	return j
 }
 
-// deaths are the ways of dying, each with the attempts and history that it leaves. kill ends the job, which is pending.
-func deaths() map[string]struct {
+// death is one way of dying. kill ends the job, which is pending and the only one of its queue.
+type death struct {
 	kill      func(e *env, queue string, id int64)
-	unclaimed bool // died without ever having been claimed
+	unclaimed bool // nobody has ever claimed it
 	text      string
-} {
-	type death = struct {
-		kill      func(e *env, queue string, id int64)
-		unclaimed bool
-		text      string
-	}
+}
+
+// deaths are all the ways of dying that do not fail.
+func deaths() map[string]death {
 	return map[string]death{
 		"fail": {text: "boom", kill: func(e *env, queue string, _ int64) { e.fail(handle(e.claimOne(queue))) }},
 		"retry": {text: deadText, kill: func(e *env, queue string, id int64) {
-			for e.get(id).State != sqlstore.Dead {
+			e.untilDead(id, func() {
 				e.retry(sqlstore.Retrial{Handle: handle(e.claimOne(queue)), Error: "x", DeadText: deadText})
-			}
+			})
 		}},
 		"exhaustion": {text: exhaustedText, kill: func(e *env, queue string, id int64) {
-			for e.get(id).State != sqlstore.Dead {
+			e.untilDead(id, func() {
 				e.claim(queue, 1)
 				e.advance(visibility + 1)
-			}
+			})
 		}},
 		"expiry while pending": {text: expiredText, unclaimed: true, kill: func(e *env, queue string, _ int64) {
 			e.advance(501)
@@ -56,6 +54,18 @@ func deaths() map[string]struct {
 			e.sweep(queue)
 		}},
 	}
+}
+
+// untilDead spends one attempt after the other.
+func (e *env) untilDead(id int64, spend func()) {
+	e.Helper()
+	for range 10 {
+		if e.get(id).State == sqlstore.Dead {
+			return
+		}
+		spend()
+	}
+	e.Fatalf("job %d outlives its budget: %+v", id, e.get(id))
 }
 
 func deadKeeps(e *env) {

@@ -231,11 +231,13 @@ func enqueueTxRefused(e *env) {
 func unknownTx(e *env) {
 	for _, tx := range []sqlstore.Tx{nil, struct{}{}, 42} {
 		_, err := e.store.EnqueueTx(e.Context(), tx, jobs(1, newJob("mail")))
-		if typed, ok := errors.AsType[*sqlstore.Error](err); !errors.Is(err, sqlstore.ErrUnsupported) || !ok || typed.Queue != "mail" {
+		typed, ok := errors.AsType[*sqlstore.Error](err)
+		if !errors.Is(err, sqlstore.ErrUnsupported) || !ok || typed.Queue != "mail" {
 			e.Errorf("EnqueueTx in a %T: got %v, want ErrUnsupported with the queue", tx, err)
 		}
 		_, err = e.store.AckBatchTx(e.Context(), tx, []sqlstore.Handle{{ID: 5, Fence: 1}})
-		if typed, ok := errors.AsType[*sqlstore.Error](err); !errors.Is(err, sqlstore.ErrUnsupported) || !ok || typed.JobID != 5 {
+		typed, ok = errors.AsType[*sqlstore.Error](err)
+		if !errors.Is(err, sqlstore.ErrUnsupported) || !ok || typed.JobID != 5 {
 			e.Errorf("AckBatchTx in a %T: got %v, want ErrUnsupported with the job", tx, err)
 		}
 	}

@@ -46,8 +46,9 @@ func (s DeathStep) String() string {
 }
 
 // Harness is one empty store and what the suite may do to it. Tests run in parallel, so no two harnesses share
-// anything. Whatever a harness opens it closes through t.Cleanup; a store that the suite has closed already may be
-// closed again.
+// anything. Several handles write at once and no call may fail for it: a store that waits for locks has to be opened
+// with a timeout that a busy machine does not reach, such as a minute. Whatever a harness opens it closes through
+// t.Cleanup; a store that the suite has closed already may be closed again.
 type Harness struct {
 	Store sqlstore.Store
 
@@ -164,7 +165,7 @@ func groups() []group {
 		{"Watch", watchRules()},
 		{"Check", checkRules()},
 		{"Race", raceRules()},
-		{"Model", modelRules()},
+		{"Traffic", trafficRules()},
 		{"Close", closeRules()},
 	}
 }

@@ -124,7 +124,8 @@ func batchAnswers(e *env) {
 		e.heartbeat(mine, elsewhere)
 		e.advance(visibility - 19)
 		untouched := e.get(lapsed.ID)
-		got := op.do(e, elsewhere, lapsed, sqlstore.Handle{ID: other.ID, Fence: 9}, mine, sqlstore.Handle{ID: 1 << 40, Fence: 1}, other)
+		wrong, unknown := sqlstore.Handle{ID: other.ID, Fence: 9}, sqlstore.Handle{ID: 1 << 40, Fence: 1}
+		got := op.do(e, elsewhere, lapsed, wrong, mine, unknown, other)
 		same(e, op.name+" of six", got, []bool{true, false, false, true, false, true})
 		for _, h := range []sqlstore.Handle{elsewhere, mine, other} {
 			op.ended(e, h.ID)

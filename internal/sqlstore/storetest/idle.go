@@ -32,7 +32,7 @@ func idle(e *env) {
 	e.retry(sqlstore.Retrial{Handle: h, DelayS: 1000})
 	e.idle(false, "mail")
 	e.advance(1000)
-	h = handle(e.claimOne("mail"))
+	e.claimOne("mail")
 	e.advance(visibility + 1)
 	e.idle(false, "mail") // lapsed: to be claimed again
 	h = handle(e.claimOne("mail"))

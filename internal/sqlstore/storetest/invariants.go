@@ -87,6 +87,9 @@ func listAll(t testing.TB, store sqlstore.Store) []sqlstore.Row {
 		if len(page) == 0 {
 			return all
 		}
+		if f.Before != 0 && page[0].ID >= f.Before { // or this would go on for ever
+			t.Fatalf("ListJobs before %d: got job %d", f.Before, page[0].ID)
+		}
 		all = append(all, page...)
 		f.Before = page[len(page)-1].ID
 	}

@@ -59,8 +59,8 @@ func listPages(e *env) {
 			if len(page) == 0 {
 				break
 			}
-			if int64(len(page)) > size {
-				e.Fatalf("page of %d: got %d jobs", size, len(page))
+			if int64(len(page)) > size || (f.Before != 0 && page[0] >= f.Before) {
+				e.Fatalf("page of %d before %d: got %v", size, f.Before, page)
 			}
 			got = append(got, page...)
 			f.Before = page[len(page)-1]

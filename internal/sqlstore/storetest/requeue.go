@@ -15,6 +15,7 @@ func requeueRules() []rule {
 		{name: "D4_purge_says_which_there_were", test: purgeAnswers},
 		{name: "D4_purge_of_all_that_match_in_bites", test: purgeMatching},
 		{name: "D4_older_than_is_inclusive", test: olderThan},
+		{name: "D4_many_ids_in_one_call", test: manyIDs},
 		{name: "D5_a_job_can_die_and_come_back_any_number_of_times", test: dieOften},
 	}
 }
@@ -165,4 +166,29 @@ func dieOften(e *env) {
 		e.states(sqlstore.Dead, id)
 		same(e, "requeue", e.requeue(id), []bool{true})
 	}
+}
+
+func manyIDs(e *env) {
+	const n = 1_200 // see largeBatch
+	ids := e.enqueue(jobs(n, newJob("mail"))...)
+	var handles []sqlstore.Handle
+	for _, r := range e.claim("mail", n) {
+		handles = append(handles, handle(r))
+	}
+	e.fail(handles...)
+	for _, call := range []struct {
+		name string
+		do   func(ids ...int64) []bool
+	}{{"requeue", e.requeue}, {"cancel", e.cancel}, {"purge", e.purge}} {
+		some := slices.Clone(ids)
+		if call.name == "requeue" {
+			some = some[:n/2]
+		}
+		for i, ok := range call.do(some...) {
+			if want := call.name == "requeue" || (i < n/2) == (call.name == "cancel"); ok != want {
+				e.Fatalf("%s of %d, answer %d: got %v, want %v", call.name, len(some), i, ok, want)
+			}
+		}
+	}
+	same(e, "jobs left", len(e.everything()), 0)
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ func tickRules() []rule {
 		{name: "S2_an_error_of_plan_leaves_the_others_firing", test: planFails},
 		{name: "S1_a_paused_schedule_does_not_fire", test: tickPaused},
 		{name: "S5_two_tickers_never_fire_a_boundary_twice", test: tickersAtOnce},
+		{name: "S5_a_tick_loses_no_change_made_at_the_same_time", test: tickAgainstRegister},
 		{name: "S3_a_late_tick_does_not_move_the_grid", test: tickLate},
 	}
 	for _, n := range []int64{0, 1, 2, 63, 64, 65, 100_000} {
@@ -257,6 +259,41 @@ func tickersAtOnce(e *env) {
 		}
 	}
 	same(e, "jobs for anything else", len(fired), 0)
+}
+
+// tickAgainstRegister counts changes in one field of a schedule while it fires.
+func tickAgainstRegister(e *env) {
+	const changes = 20
+	e.register("nightly", "mail", func(s *sqlstore.Schedule) { s.CatchUp, s.NextFireAt = 0, e.now() })
+	first := e.now()
+	stores := e.handles(2)
+	e.together(
+		func(ctx context.Context) error {
+			for range changes {
+				err := stores[0].Register(ctx, "nightly",
+					func(_ int64, have *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+						have.CatchUp++
+						return have, nil
+					})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(ctx context.Context) error {
+			for range changes {
+				if err := second(stores[1].Tick(ctx, everyMinute)); err != nil {
+					return err
+				}
+				e.advance(60)
+			}
+			return nil
+		},
+	)
+	s := e.schedule("nightly")
+	same(e, "changes and next boundary", []int64{s.CatchUp, s.NextFireAt}, []int64{changes, first + 60*changes})
+	same(e, "jobs", len(e.everything()), changes)
 }
 
 func tickLate(e *env) {

@@ -80,7 +80,7 @@ func wakings() []waking {
 }
 
 // patience is how long a test waits for a signal that should come at once.
-const patience = 20 * time.Second
+const patience = 10 * time.Second
 
 // watch is one Watch in progress.
 type watch struct {
@@ -104,8 +104,9 @@ func (e *env) watching(s sqlstore.Store, poll time.Duration) *watch {
 	}()
 	e.Cleanup(func() {
 		stop()
-		<-w.end
-		w.end <- nil // for a test that has read it, and this cleanup, to need no order
+		if err := <-w.end; err != nil && !errors.Is(err, context.Canceled) {
+			e.Errorf("Watch ended: %v", err)
+		}
 	})
 	patience := time.After(patience)
 	for listening := false; !listening; {
@@ -115,7 +116,7 @@ func (e *env) watching(s sqlstore.Store, poll time.Duration) *watch {
 			listening = q == "warm-up"
 		case <-time.After(time.Millisecond):
 		case err := <-w.end:
-			w.end <- nil
+			w.end <- nil // for the cleanup
 			e.Fatalf("Watch ended: %v", err)
 		case <-patience:
 			e.Fatal("Watch gives no signal")
@@ -171,7 +172,7 @@ func watchCloses(e *env) {
 	w := e.watching(e.store, time.Hour)
 	e.ok(e.store.Close())
 	err := <-w.end
-	w.end <- nil
+	w.end <- nil // for the cleanup
 	if !errors.Is(err, sqlstore.ErrClosed) {
 		e.Errorf("Watch of a closed store: got %v, want ErrClosed", err)
 	}
@@ -207,7 +208,9 @@ func wakeIsSerial(e *env) {
 	}
 	<-woken
 	stop()
-	<-end
+	if err := <-end; !errors.Is(err, context.Canceled) {
+		e.Errorf("Watch: got %v, want context.Canceled", err)
+	}
 }
 
 func watchPolls(e *env) {

@@ -112,13 +112,14 @@ candidate (id) AS MATERIALIZED (
     LIMIT CAST(:limit AS bigint)
 ),
 claimed AS (
+    -- least: no value that a hand edit left in one row may keep the others from being claimed (K3).
     UPDATE __alkstore_live AS job SET
         state            = 'processing',
         claimant         = :claimant,
         claimed_at       = (SELECT now FROM clock),
-        claim_expires_at = (SELECT now FROM clock) + job.visibility_timeout_s,
+        claim_expires_at = (SELECT now FROM clock) + least(job.visibility_timeout_s, 1000000000000),
         attempts         = job.attempts + 1,
-        fence            = job.fence + 1,
+        fence            = least(job.fence, 9223372036854775806) + 1,
         lapsed_fence     = CASE WHEN job.state = 'processing' THEN job.fence ELSE job.lapsed_fence END
     FROM candidate
     WHERE job.id = candidate.id
@@ -129,7 +130,7 @@ claimed AS (
         job.scheduled_for
 ),
 silent (id, fence, attempt) AS (
-    SELECT id, lapsed_fence, attempts - 1 FROM claimed WHERE lapsed_fence > 0 AND lapsed_fence = fence - 1
+    SELECT id, lapsed_fence, greatest(attempts, 1) - 1 FROM claimed WHERE lapsed_fence > 0 AND lapsed_fence = fence - 1
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING silent

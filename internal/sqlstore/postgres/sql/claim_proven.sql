@@ -86,13 +86,14 @@ proven (id) AS MATERIALIZED (
     LIMIT CAST(:limit AS bigint)
 ),
 claimed AS (
+    -- least: no value that a hand edit left in one row may keep the others from being claimed (K3).
     UPDATE __alkstore_live AS job SET
         state            = 'processing',
         claimant         = :claimant,
         claimed_at       = (SELECT now FROM clock),
-        claim_expires_at = (SELECT now FROM clock) + job.visibility_timeout_s,
+        claim_expires_at = (SELECT now FROM clock) + least(job.visibility_timeout_s, 1000000000000),
         attempts         = job.attempts + 1,
-        fence            = job.fence + 1
+        fence            = least(job.fence, 9223372036854775806) + 1
     FROM proven
     WHERE job.id = proven.id
     RETURNING

@@ -24,6 +24,15 @@ buried AS (
         visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence, schedule, scheduled_for, error,
         (SELECT now FROM clock)
     FROM gone
+    -- A row that a hand edit left there must not keep the queue from being claimed (K3).
+    ON CONFLICT (id) DO UPDATE SET
+        queue = excluded.queue, payload = excluded.payload, priority = excluded.priority, run_at = excluded.run_at,
+        claimed_at = excluded.claimed_at, attempts = excluded.attempts, max_attempts = excluded.max_attempts,
+        created_at = excluded.created_at, expires_at = excluded.expires_at,
+        visibility_timeout_s = excluded.visibility_timeout_s, backoff_base_s = excluded.backoff_base_s,
+        dead_letter_retention_s = excluded.dead_letter_retention_s, fence = excluded.fence,
+        schedule = excluded.schedule, scheduled_for = excluded.scheduled_for, last_error = excluded.last_error,
+        died_at = excluded.died_at
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING gone

@@ -24,7 +24,7 @@ free (id, extension_s) AS MATERIALIZED (
 ),
 moved AS (
     UPDATE __alkstore_live AS job
-    SET claim_expires_at = (SELECT now FROM clock) + coalesce(free.extension_s, job.visibility_timeout_s)
+    SET claim_expires_at = (SELECT now FROM clock) + least(coalesce(free.extension_s, job.visibility_timeout_s), 1000000000000)
     FROM free
     WHERE job.id = free.id
 )

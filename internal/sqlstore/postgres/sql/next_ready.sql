@@ -56,7 +56,7 @@ SELECT clock.now, wanted.queue, (
         FROM level
         UNION ALL
         SELECT (
-            SELECT job.claim_expires_at + 1 FROM __alkstore_live AS job
+            SELECT least(job.claim_expires_at, 9223372036854775806) + 1 FROM __alkstore_live AS job
             WHERE job.queue = wanted.queue AND job.state = 'processing' AND job.claim_expires_at >= wanted.lease_from
                 AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
             ORDER BY job.claim_expires_at LIMIT 1

@@ -6,7 +6,7 @@ clock (now) AS MATERIALIZED (
 UPDATE __alkstore_live AS job SET
     state            = 'pending',
     run_at           = (SELECT now FROM clock) + answer.delay_s,
-    attempts         = job.attempts - 1,
+    attempts         = greatest(job.attempts, 1) - 1,
     claimant         = NULL,
     claimed_at       = NULL,
     claim_expires_at = NULL

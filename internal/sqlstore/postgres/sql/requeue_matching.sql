@@ -37,5 +37,7 @@ living AS (
         id, queue, payload, 'pending', priority, (SELECT now FROM clock), 0, max_attempts, created_at,
         visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence, schedule, scheduled_for, last_error
     FROM back
+    -- A job that a hand edit has left alive as well stays as it is (K3).
+    ON CONFLICT (id) DO NOTHING
 )
 SELECT count(*) FROM back;

@@ -6,7 +6,8 @@ waiting AS MATERIALIZED (
     SELECT queue,
         count(*) FILTER (WHERE run_at <= (SELECT now FROM clock)) AS ready,
         count(*) FILTER (WHERE run_at > (SELECT now FROM clock)) AS delayed,
-        (SELECT now FROM clock) - min(run_at) FILTER (WHERE run_at <= (SELECT now FROM clock)) AS oldest_ready_s
+        (SELECT now FROM clock) - min(greatest(run_at, -1000000000000)) FILTER (WHERE run_at <= (SELECT now FROM clock))
+            AS oldest_ready_s
     FROM __alkstore_live WHERE state = 'pending' GROUP BY queue
 ),
 running AS MATERIALIZED (

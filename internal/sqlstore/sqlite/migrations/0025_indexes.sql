@@ -3,6 +3,7 @@ DROP INDEX IF EXISTS __alkstore_live_ready;
 DROP INDEX IF EXISTS __alkstore_live_leases;
 DROP INDEX IF EXISTS __alkstore_live_spent;
 DROP INDEX IF EXISTS __alkstore_live_suspects;
+DROP INDEX IF EXISTS __alkstore_live_tried;
 DROP INDEX IF EXISTS __alkstore_live_expiry;
 DROP INDEX IF EXISTS __alkstore_dead_queue;
 DROP INDEX IF EXISTS __alkstore_dead_retention;
@@ -20,6 +21,9 @@ CREATE INDEX __alkstore_live_spent ON __alkstore_live (queue, state, claim_expir
 
 -- claim.sql: jobs whose earlier claim lapsed, which workers run apart. Nearly always empty.
 CREATE INDEX __alkstore_live_suspects ON __alkstore_live (queue, run_at) WHERE lapsed_fence > 0;
+
+-- idle.sql: jobs that wait for another attempt.
+CREATE INDEX __alkstore_live_tried ON __alkstore_live (queue) WHERE state = 'pending' AND attempts > 0;
 
 -- sweep_expired.sql (D2).
 CREATE INDEX __alkstore_live_expiry ON __alkstore_live (queue, expires_at) WHERE expires_at IS NOT NULL;

@@ -1,5 +1,6 @@
--- The first half of every move to the dead letters (H9, D1). :deaths is a JSON array of [id, error].
-INSERT INTO __alkstore_dead (
+-- The first half of every move to the dead letters (H9, D1). :deaths is a JSON array of [id, error]. REPLACE, since a row
+-- that a hand edit left there must not keep the queue from being claimed (K3).
+INSERT OR REPLACE INTO __alkstore_dead (
     id, queue, payload, payload_size, spilled, state, priority, run_at, claimed_at, attempts, max_attempts, created_at,
     expires_at, visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence, schedule, scheduled_for,
     last_error, died_at

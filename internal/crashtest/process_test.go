@@ -1,0 +1,228 @@
+//go:build unix
+
+package crashtest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alkstore/alkworker/queue"
+)
+
+// patience is how long to wait for something that must happen. Only a failing test waits that long.
+const patience = slowness * time.Minute
+
+// scene is a database, a ledger and the processes around them.
+type scene struct {
+	*testing.T
+	client *queue.Client // of the test itself
+	db     string
+	ledger *ledger // in which the test notes whom it has killed
+	path   string  // of the ledger
+	casts  int
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	dir := t.TempDir()
+	s := &scene{T: t, db: filepath.Join(dir, "jobs.db"), path: filepath.Join(dir, "ledger")}
+	var err error
+	if s.client, err = queue.Open(t.Context(), s.db, part{}.config()); err != nil {
+		t.Fatal(err)
+	}
+	if s.ledger, err = openLedger(s.path, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.client.Close(), s.ledger.file.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// process is one process that plays a part.
+type process struct {
+	scene *scene
+	part  part
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	errs  bytes.Buffer
+	ended chan struct{} // closed when the process is gone and all it said is there
+
+	mu    sync.Mutex
+	said  []string
+	fresh chan struct{} // closed at the next line
+}
+
+// start starts a process. It is killed at the end of the test unless it has ended before.
+func (s *scene) start(p part) *process {
+	s.Helper()
+	s.casts++
+	p.DB, p.Ledger = s.db, s.path
+	p.Name = fmt.Sprintf("%s%d", p.Role, s.casts)
+	text, err := json.Marshal(p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		s.Fatal(err)
+	}
+	one := &process{scene: s, part: p, cmd: exec.Command(self), fresh: make(chan struct{}), ended: make(chan struct{})}
+	one.cmd.Env = append(os.Environ(), partVariable+"="+string(text))
+	one.cmd.Stderr = &one.errs
+	out, oerr := one.cmd.StdoutPipe()
+	in, ierr := one.cmd.StdinPipe()
+	if err := errors.Join(oerr, ierr, one.cmd.Start()); err != nil {
+		s.Fatal(err)
+	}
+	one.in = in
+	go one.listen(out)
+	s.Cleanup(func() {
+		_ = one.cmd.Process.Kill() // does nothing to a process that has ended
+		<-one.ended
+		if s.Failed() {
+			s.Logf("standard error of %s:\n%s", p.Name, one.errs.String())
+		}
+	})
+	return one
+}
+
+func (p *process) listen(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.said = append(p.said, lines.Text())
+		close(p.fresh)
+		p.fresh = make(chan struct{})
+		p.mu.Unlock()
+	}
+	_ = p.cmd.Wait() // its state says how it ended
+	close(p.ended)
+}
+
+// heard is what the process has said that begins with a word, and what is closed when it says more.
+func (p *process) heard(word string) (lines []string, more chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.said {
+		if strings.HasPrefix(line, word+" ") || line == word {
+			lines = append(lines, line)
+		}
+	}
+	return lines, p.fresh
+}
+
+// await waits until the process has said n lines that begin with a word and returns them.
+func (p *process) await(word string, n int) []string {
+	p.scene.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		ended := false
+		select {
+		case <-p.ended:
+			ended = true
+		default:
+		}
+		lines, more := p.heard(word)
+		if len(lines) >= n {
+			return lines
+		}
+		if ended {
+			p.scene.Fatalf("%s ended (%v) after %d times %q, want %d", p.part.Name, p.cmd.ProcessState, len(lines), word, n)
+		}
+		select {
+		case <-more:
+		case <-p.ended:
+		case <-timeout.C:
+			p.scene.Fatalf("%s said %d times %q in %v, want %d", p.part.Name, len(lines), word, patience, n)
+		}
+	}
+}
+
+// tell sends a line to the process.
+func (p *process) tell(line string) {
+	p.scene.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.scene.Fatalf("tell %s: %v", p.part.Name, err)
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.scene.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.scene.Fatalf("signal %v to %s: %v", s, p.part.Name, err)
+	}
+}
+
+// freeze stops the process in its tracks, but not while it holds the lock of the database: nothing could be done about
+// that but to wait.
+func (p *process) freeze() {
+	p.scene.Helper()
+	unlock := p.scene.lock()
+	p.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		p.scene.Fatalf("%s does not stop: %v, %v", p.part.Name, status, err)
+	}
+	unlock()
+}
+
+// kill kills the process, as a crash would, and notes it in the ledger.
+func (p *process) kill() {
+	p.scene.Helper()
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+	p.scene.noteDeath(p)
+}
+
+func (s *scene) noteDeath(p *process) {
+	s.Helper()
+	line := entry{what: killed, worker: p.part.Name, at: time.Now()}.String()
+	if _, err := s.ledger.file.WriteString(line + "\n"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// finish waits for the process to end by itself, in good order.
+func (p *process) finish() {
+	p.scene.Helper()
+	if state := p.wait(); !state.Success() {
+		p.scene.Fatalf("%s: %v", p.part.Name, state)
+	}
+}
+
+// wait waits for the process to end, in whatever way.
+func (p *process) wait() *os.ProcessState {
+	p.scene.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case <-p.ended:
+	case <-timeout.C:
+		p.scene.Fatalf("%s is still there after %v", p.part.Name, patience)
+	}
+	return p.cmd.ProcessState
+}
+
+// stop ends a worker as an operator would.
+func (p *process) stop() {
+	p.scene.Helper()
+	p.await("up", 1)
+	p.signal(syscall.SIGTERM)
+	p.finish()
+}

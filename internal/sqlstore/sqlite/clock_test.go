@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+func TestTimes(t *testing.T) {
+	t.Run("K55_every_time_is_stored_as_a_whole_number", func(t *testing.T) {
+		path := newFile(t)
+		s, beside := open(t, path, quick), pool(t, path)
+		for _, way := range writes(t, s) {
+			if err := way.do(t.Context()); err != nil {
+				t.Fatalf("%s: %v", way.name, err)
+			}
+		}
+		columns := must(beside.QueryContext(t.Context(), `SELECT m.name, c.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
+			WHERE m.type = 'table' AND m.name LIKE '\_\_alkstore%' ESCAPE '\'
+				AND (c.name LIKE '%\_at' ESCAPE '\' OR c.name LIKE '%\_s' ESCAPE '\' OR c.name IN ('scheduled_for', 'anchor'))`))(t)
+		defer columns.Close()
+		var queries []string
+		for columns.Next() {
+			var table, column string
+			if err := columns.Scan(&table, &column); err != nil {
+				t.Fatal(err)
+			}
+			queries = append(queries, fmt.Sprintf("SELECT count(*) FROM %s WHERE typeof(%s) NOT IN ('integer', 'null')", table, column))
+		}
+		if err := columns.Err(); err != nil || len(queries) < 25 {
+			t.Fatalf("found %d columns with times, %v", len(queries), err)
+		}
+		for _, q := range queries {
+			if n := value[int64](t, beside, q); n != 0 {
+				t.Errorf("%s: got %d", strings.TrimPrefix(q, "SELECT count(*) FROM "), n)
+			}
+		}
+	})
+	t.Run("K55_processes_in_different_time_zones_agree", func(t *testing.T) {
+		path := newFile(t)
+		s := open(t, path, quick)
+		before := must(s.Now(t.Context()))(t)
+		var created []int64
+		for _, zone := range []string{"Pacific/Kiritimati", "UTC", "Pacific/Pago_Pago"} { // 25 hours apart
+			id := must(strconv.ParseInt(startChild(t, "TZ="+zone).must("created", path), 10, 64))(t)
+			r := get(t, s, id)
+			if r.RunAt != r.CreatedAt+60 {
+				t.Errorf("%s: created at %d and ready at %d, want 60 s between them", zone, r.CreatedAt, r.RunAt)
+			}
+			created = append(created, r.CreatedAt)
+		}
+		after := must(s.Now(t.Context()))(t)
+		for i, at := range created {
+			if at < before || at > after || (i > 0 && at < created[i-1]) {
+				t.Errorf("created at %v, want times from %d to %d in order", created, before, after)
+			}
+		}
+		if _, next, err := s.NextReady(t.Context(), []string{"zone"}); err != nil || next["zone"] != created[0]+60 {
+			t.Errorf("next ready: got %v, %v, want %d", next, err, created[0]+60)
+		}
+		if n := len(claim(t, s, "zone", 9)); n != 0 {
+			t.Errorf("claimed %d jobs a minute early", n)
+		}
+		must(s.Cancel(t.Context(), ids(must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 9}))(t))))(t)
+	})
+}

@@ -1,0 +1,167 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
+)
+
+// values are what a person may write into any column.
+var values = map[string]string{
+	"null": "NULL", "text": "'abc'", "blob": "x'00ff'", "real": "1.5", "zero": "0", "one": "1", "negative": "-7",
+	"huge": "9223372036854775807", "least": "(-9223372036854775807 - 1)", "state": "'processing'", "empty": "''",
+}
+
+// TestEdits writes every kind of value into every column of every kind of row: what cannot have been the store's own
+// doing is named, other jobs go on, and a repair leaves nothing to name and no job lost. K3
+func TestEdits(t *testing.T) {
+	s, db, paint := editable(t)
+	named, mended, free := 0, 0, 0
+	for state, table := range map[string]string{
+		"pending": "__alkstore_live", "processing": "__alkstore_live", "dead": "__alkstore_dead",
+	} {
+		try := func(column, what, value string) {
+			ids := paint()
+			if _, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE %s SET %s = %s WHERE id = ?", table, column, value), ids[state]); err != nil {
+				return // the table does not take it
+			}
+			where := fmt.Sprintf("%s of a %s job set to %s", column, state, what)
+			problems := must(s.Check(t.Context()))(t)
+			switch about := slices.ContainsFunc(problems, func(p sqlstore.Problem) bool { return p.JobID == ids[state] }); {
+			case about:
+				named++
+			case len(problems) > 0:
+				t.Errorf("%s: problems of somebody else: %+v", where, problems)
+			default:
+				free++
+			}
+			if !slices.ContainsFunc(claim(t, s, "q", 10), func(r sqlstore.Row) bool { return r.ID == ids["witness"] }) {
+				t.Errorf("%s: another job of its queue is not handed out", where)
+			}
+			repaired := must(s.Repair(t.Context()))(t)
+			left := must(s.Check(t.Context()))(t)
+			if len(left) > 0 {
+				t.Errorf("%s: not mended: %+v (mended %+v)", where, left, repaired)
+			}
+			mended += len(repaired)
+			r := must(s.GetJob(t.Context(), ids[state]))(t)
+			if r == nil || len(must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 10}))(t)) != 4 {
+				t.Errorf("%s: job lost, or there twice", where)
+			}
+		}
+		for _, column := range columnsOf(t, db, table) {
+			for what, value := range values {
+				try(column, what, value)
+			}
+		}
+	}
+	t.Logf("%d edits named, %d harmless, %d problems mended", named, free, mended)
+}
+
+// columnsOf names the columns of a table, but for its key.
+func columnsOf(t *testing.T, db *sql.DB, table string) []string {
+	t.Helper()
+	return strings.Split(value[string](t, db, "SELECT group_concat(name) FROM pragma_table_info(?) WHERE pk = 0", table), ",")
+}
+
+// editable is a store, a pool beside it, and a function that makes four jobs anew: pending, processing and dead ones, and
+// a witness.
+func editable(t *testing.T) (s *sqlite.Store, db *sql.DB, paint func() map[string]int64) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "queue.db")
+	s = open(t, path, sqlite.Options{Synchronous: "NORMAL", Clock: func() int64 { return 1_700_000_000 }})
+	db = pool(t, path)
+	return s, db, func() map[string]int64 {
+		execute(t, db, `DELETE FROM __alkstore_live; DELETE FROM __alkstore_dead; DELETE FROM __alkstore_payloads;
+			DELETE FROM __alkstore_failures; DELETE FROM __alkstore_queues; DELETE FROM __alkstore_locks;
+			DELETE FROM __alkstore_workers; DELETE FROM __alkstore_scheduler_tasks`)
+		ids := make(map[string]int64)
+		j := newJob("claimed")
+		j.Payload = make([]byte, 2000)
+		ids["processing"] = enqueue(t, s, j)[0]
+		hold(t, s, "claimed")
+		j.Queue = "dead"
+		ids["dead"] = enqueue(t, s, j)[0]
+		must(s.Fail(t.Context(), []sqlstore.Failing{{Handle: hold(t, s, "dead"), Error: "boom", Stack: "stack"}}))(t)
+		ids["pending"] = enqueue(t, s, newJob("q"))[0]
+		ids["witness"] = enqueue(t, s, newJob("q"))[0]
+		return ids
+	}
+}
+
+// TestEditsAcrossRows is for what is wrong between rows, and in the tables around them.
+func TestEditsAcrossRows(t *testing.T) {
+	const bring = `INSERT INTO __alkstore_dead (id, queue, payload, payload_size, run_at, attempts, max_attempts, created_at,
+		last_error, died_at, visibility_timeout_s, backoff_base_s, fence)
+		SELECT id, queue, payload, payload_size, run_at, 0, 3, created_at + :later, 'x', :now, 30, 5, 1
+		FROM __alkstore_live WHERE id = :pending`
+	for name, tc := range map[string]struct {
+		edit   string
+		kind   string
+		left   bool // a person has to decide
+		number int  // of jobs in the end, if it is not four
+	}{
+		"a_job_live_and_dead":          {edit: bring, kind: "twice"},
+		"two_jobs_of_one_id":           {edit: strings.ReplaceAll(bring, ":later", "1"), kind: "twice", left: true, number: 5},
+		"a_live_payload_lost":          {edit: "DELETE FROM __alkstore_payloads WHERE id = :processing", kind: "payload", left: true},
+		"a_dead_payload_lost":          {edit: "DELETE FROM __alkstore_payloads WHERE id = :dead", kind: "payload", left: true},
+		"a_payload_too_many":           {edit: "INSERT INTO __alkstore_payloads VALUES (:pending, 'x')", kind: "payload"},
+		"a_payload_forgotten":          {edit: "UPDATE __alkstore_live SET spilled = 0 WHERE id = :processing", kind: "payload"},
+		"a_payload_of_another_size":    {edit: "UPDATE __alkstore_payloads SET payload = 'x' WHERE id = :dead", kind: "payload"},
+		"a_payload_of_nobody":          {edit: "INSERT INTO __alkstore_payloads VALUES (99999, 'x')", kind: "orphan"},
+		"a_job_deleted_by_hand":        {edit: "DELETE FROM __alkstore_dead WHERE id = :dead", kind: "orphan", number: 3},
+		"a_failure_of_nobody":          {edit: "INSERT INTO __alkstore_failures VALUES (99999, 1, 1, 1, 'x', '')", kind: "orphan"},
+		"a_failure_that_is_unreadable": {edit: "UPDATE __alkstore_failures SET attempt = 'x', error = x'ff'", kind: "history"},
+		"a_failure_without_a_fence":    {edit: "UPDATE __alkstore_failures SET fence = 'x'", kind: "history"},
+		"a_pause_that_is_none":         {edit: "INSERT INTO __alkstore_queues VALUES ('q', 'yes')", kind: "pause"},
+		"a_lock_for_ever":              {edit: "INSERT INTO __alkstore_locks VALUES ('l', 'o', 9999999999999)", kind: "lock"},
+		"a_lock_until_a_word":          {edit: "INSERT INTO __alkstore_locks VALUES ('l', 'o', 'x')", kind: "lock"},
+		"a_worker_for_ever":            {edit: "INSERT INTO __alkstore_workers VALUES ('w', 'q', 'x')", kind: "worker"},
+		"the_sequence_set_back":        {edit: "UPDATE sqlite_sequence SET seq = 0", kind: "sequence"},
+		"the_sequence_lost":            {edit: "DELETE FROM sqlite_sequence", kind: "sequence"},
+		"a_schedule_that_never_fires": {
+			edit: `INSERT INTO __alkstore_scheduler_tasks VALUES
+				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, NULL, 1, 'soon', 0, 1)`,
+			kind: "schedule", left: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, db, paint := editable(t)
+			ids := paint()
+			edit := strings.ReplaceAll(strings.ReplaceAll(tc.edit, ":later", "0"), ":now", "1700000000")
+			for name, id := range ids {
+				edit = strings.ReplaceAll(edit, ":"+name, fmt.Sprint(id))
+			}
+			execute(t, db, edit)
+			problems := must(s.Check(t.Context()))(t)
+			if !slices.ContainsFunc(problems, func(p sqlstore.Problem) bool { return p.Kind == tc.kind }) {
+				t.Errorf("problems: got %+v, want one of kind %s", problems, tc.kind)
+			}
+			if r := must(s.GetJob(t.Context(), ids["dead"]))(t); r == nil && tc.number != 3 {
+				t.Error("the dead job cannot be read")
+			}
+			mended := must(s.Repair(t.Context()))(t)
+			left := must(s.Check(t.Context()))(t)
+			if (len(left) > 0) != tc.left || (len(mended) == 0) != tc.left {
+				t.Errorf("mended %+v, left %+v, want something left: %v", mended, left, tc.left)
+			}
+			want := tc.number
+			if want == 0 {
+				want = len(ids)
+			}
+			if n := len(must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 10}))(t)); n != want {
+				t.Errorf("%d jobs are left, want %d", n, want)
+			}
+			highest := slices.Max([]int64{ids["witness"], ids["pending"]})
+			if id := enqueue(t, s, newJob("q"))[0]; id <= highest {
+				t.Errorf("a new job has the used id %d", id)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+)
+
+// lane says how urgent a write is.
+type lane int
+
+const (
+	ordinary lane = iota
+	urgent        // heartbeats: a lease must not lapse because enqueues are waiting in line
+	lanes
+)
+
+// most is how many rows the calls of one transaction may touch: enough to make the cost of a commit vanish, and few enough
+// that a heartbeat which arrives just too late for one does not wait long for the next. A larger call is alone.
+const most = 1000
+
+// alone is the size of a call that shares its transaction with no other.
+const alone = most
+
+// call is one write, from the moment it is asked for until it is done.
+type call struct {
+	ctx  context.Context // of the caller, who waits meanwhile: this is a function call in a queue
+	size int             // rows that it touches
+	work func(ctx context.Context, t *tx) error
+
+	ready chan struct{} // holds one element when the call is done or has to lead
+	leads bool          // set before ready
+	err   error
+	woke  []string
+}
+
+// line lets one writer through at a time. Whoever comes first leads: it runs the calls that wait by then in one
+// transaction, its own included, tells the others what became of them, and hands over to the next in line. So while one
+// transaction commits, the next one gathers, and a call that meets nobody waits for nobody.
+//
+// A pool of one connection would let the calls through one by one and in no particular order: every enqueue would pay a
+// commit of its own, and a burst of them would starve the heartbeats.
+type line struct {
+	mu      sync.Mutex
+	led     bool
+	waiting [lanes][]*call
+}
+
+// join puts a call in line and says whether it leads at once.
+func (q *line) join(c *call, l lane) (leads bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.led {
+		q.led = true
+		return true
+	}
+	c.ready = make(chan struct{}, 1)
+	q.waiting[l] = append(q.waiting[l], c)
+	return false
+}
+
+// quit takes a call out of the line. False if its turn has come.
+func (q *line) quit(c *call) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for l := range q.waiting {
+		for i, w := range q.waiting[l] {
+			if w == c {
+				q.waiting[l] = append(q.waiting[l][:i], q.waiting[l][i+1:]...)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gather takes those out of the line that share a transaction with the leader, the urgent first.
+func (q *line) gather(leader *call) []*call {
+	batch, size := []*call{leader}, leader.size
+	if size >= most {
+		return batch
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for l := lanes - 1; l >= 0; l-- {
+		kept := q.waiting[l][:0]
+		for _, c := range q.waiting[l] {
+			if size+c.size > most {
+				kept = append(kept, c)
+				continue
+			}
+			size += c.size
+			batch = append(batch, c)
+		}
+		clear(q.waiting[l][len(kept):])
+		q.waiting[l] = kept
+	}
+	return batch
+}
+
+// handOver makes the next in line lead: the most urgent that came first.
+func (q *line) handOver() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for l := lanes - 1; l >= 0; l-- {
+		if len(q.waiting[l]) > 0 {
+			next := q.waiting[l][0]
+			q.waiting[l] = append(q.waiting[l][:0], q.waiting[l][1:]...)
+			next.leads = true
+			next.ready <- struct{}{}
+			return
+		}
+	}
+	q.led = false
+}

@@ -1,0 +1,221 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// crowd is a store whose writer is held up, so that calls gather in line.
+type crowd struct {
+	*Store
+	t       *testing.T
+	release chan struct{}
+	first   sync.WaitGroup
+}
+
+func newCrowd(t *testing.T) *crowd {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "queue.db"), Options{Synchronous: "NORMAL"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	c := &crowd{Store: s, t: t, release: make(chan struct{})}
+	holds := make(chan struct{})
+	c.first.Go(func() {
+		err := s.writing(context.Background(), ordinary, alone, func(context.Context, *tx) error {
+			close(holds)
+			<-c.release
+			return nil
+		})
+		if err != nil {
+			t.Errorf("first write: %v", err)
+		}
+	})
+	<-holds
+	return c
+}
+
+// waits is how many calls are in line.
+func (c *crowd) waits() int {
+	c.write.line.mu.Lock()
+	defer c.write.line.mu.Unlock()
+	return len(c.write.line.waiting[ordinary]) + len(c.write.line.waiting[urgent])
+}
+
+// joins starts a call and returns once it is in line.
+func (c *crowd) joins(all *sync.WaitGroup, l lane, size int, work func(t *tx) error, check func(err error)) {
+	before := c.waits()
+	all.Go(func() {
+		check(c.writing(c.t.Context(), l, size, func(_ context.Context, t *tx) error { return work(t) }))
+	})
+	for c.waits() == before {
+		goruntime.Gosched()
+	}
+}
+
+func (c *crowd) wantNil(err error) {
+	if err != nil {
+		c.t.Errorf("write: %v", err)
+	}
+}
+
+func TestLine(t *testing.T) {
+	t.Run("K6_the_urgent_go_first_each_in_the_order_of_arrival", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		var through []string // guarded by the transaction
+		for _, name := range []string{"o1", "o2", "u1", "o3", "u2", "u3"} {
+			l := ordinary
+			if name[0] == 'u' {
+				l = urgent
+			}
+			c.joins(&all, l, alone, func(*tx) error { through = append(through, name); return nil }, c.wantNil)
+		}
+		close(c.release)
+		all.Wait()
+		if want := []string{"u1", "u2", "u3", "o1", "o2", "o3"}; !slices.Equal(through, want) {
+			t.Errorf("order: got %v, want %v", through, want)
+		}
+	})
+	t.Run("calls_that_wait_share_a_transaction_as_far_as_their_sizes_allow", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		seen := make(map[*tx][]int) // guarded by the transaction
+		for i, size := range []int{1, most - 10, 9, 1, alone, 5} {
+			c.joins(&all, ordinary, size, func(t *tx) error { seen[t] = append(seen[t], i); return nil }, c.wantNil)
+		}
+		close(c.release)
+		all.Wait()
+		var batches []string
+		for _, calls := range seen {
+			batches = append(batches, fmt.Sprint(calls))
+		}
+		slices.Sort(batches)
+		if want := []string{"[0 1 2]", "[3 5]", "[4]"}; !slices.Equal(batches, want) {
+			t.Errorf("transactions: got %v, want %v", batches, want)
+		}
+	})
+	t.Run("a_call_that_wants_to_be_alone_is_alone_whatever_the_size_of_the_others", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		seen := make(map[*tx]int) // guarded by the transaction
+		for _, size := range []int{0, alone, 0, -1, alone} {
+			c.joins(&all, ordinary, size, func(t *tx) error {
+				if seen[t]++; size == alone && seen[t] > 1 {
+					return errors.New("is not alone")
+				}
+				return nil
+			}, c.wantNil)
+		}
+		close(c.release)
+		all.Wait()
+		for _, calls := range seen {
+			if calls > 3 {
+				t.Errorf("%d calls in one transaction, want the small ones at most", calls)
+			}
+		}
+	})
+	t.Run("T6_one_that_fails_takes_nothing_of_the_others_with_it", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		refuse := errors.New("refused")
+		for i := range 5 {
+			queue := fmt.Sprint("q", i)
+			work := func(t *tx) error {
+				_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: queue, Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
+				if i == 2 {
+					return errors.Join(err, refuse)
+				}
+				return err
+			}
+			c.joins(&all, ordinary, 1, work, func(err error) {
+				if got := errors.Is(err, refuse); got != (i == 2) {
+					t.Errorf("call %d: got %v", i, err)
+				}
+			})
+		}
+		close(c.release)
+		all.Wait()
+		queues, err := c.Queues(t.Context())
+		if want := []string{"q0", "q1", "q3", "q4"}; err != nil || !slices.Equal(queues, want) {
+			t.Errorf("queues: got %v, %v; want %v", queues, err, want)
+		}
+	})
+	t.Run("a_panic_reaches_its_caller_and_strands_nobody", func(t *testing.T) {
+		c := newCrowd(t)
+		var all sync.WaitGroup
+		started := make(chan struct{})
+		all.Go(func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic did not reach the caller")
+				}
+			}()
+			close(started)
+			_ = c.writing(t.Context(), urgent, alone, func(context.Context, *tx) error { panic("boom") })
+		})
+		<-started
+		for c.waits() == 0 {
+			goruntime.Gosched()
+		}
+		c.joins(&all, ordinary, 1, func(t *tx) error {
+			_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
+			return err
+		}, c.wantNil)
+		close(c.release)
+		all.Wait()
+	})
+	t.Run("K51_calls_that_give_up_at_any_moment_lose_no_turn", func(t *testing.T) {
+		c := newCrowd(t)
+		close(c.release)
+		var inside, done, gaveUp atomic.Int64
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 200 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if random.IntN(2) == 0 {
+						go cancel() // at about the moment of the turn
+					}
+					size := []int{1, alone}[random.IntN(2)]
+					err := c.writing(ctx, lane(random.IntN(int(lanes))), size, func(context.Context, *tx) error {
+						if n := inside.Add(1); n != 1 {
+							t.Errorf("%d writers at once", n)
+						}
+						inside.Add(-1)
+						return nil
+					})
+					cancel()
+					switch {
+					case err == nil:
+						done.Add(1)
+					case errors.Is(err, context.Canceled):
+						gaveUp.Add(1)
+					default:
+						t.Errorf("write: %v", err)
+					}
+				}
+			})
+		}
+		all.Wait() // for ever, if a turn were lost
+		if got := done.Load() + gaveUp.Load(); got != 3200 {
+			t.Errorf("done or given up: got %d, want 3200", got)
+		}
+	})
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package sqlite
+
+// Slowness divides the numbers of repetitions: under the race detector SQLite, which is Go here, takes ten times as long.
+const Slowness = 10

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package torture
+
+func serveChild() bool { return false }

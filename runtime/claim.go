@@ -1,0 +1,343 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/queue"
+)
+
+const (
+	// suspectInterval is how often to ask for suspects while other jobs keep the slots busy, and to look again while
+	// suspects wait for their turn.
+	suspectInterval = time.Second
+
+	// hesitation is how long a queue is left alone that seemed ready and then handed out nothing: its jobs went to others,
+	// or wait for something that only this worker knows of.
+	hesitation = 100 * time.Millisecond
+
+	// longestLook bounds the time between two looks at the queues, whatever they promised: waking up is a convenience,
+	// looking is the guarantee.
+	longestLook = 30 * time.Second
+
+	// claimLimit is the most jobs of one claim.
+	claimLimit = 1000
+)
+
+// errIdle ends the work of a worker that was to run until there is none.
+var errIdle = errors.New("idle")
+
+// claims is what the claim loop knows about the queues.
+type claims struct {
+	bell chan struct{}
+
+	mu    sync.Mutex
+	woken map[string]bool
+	all   bool // somebody woke the worker without naming a queue
+}
+
+func newClaims() *claims {
+	return &claims{bell: make(chan struct{}, 1), woken: make(map[string]bool), all: true}
+}
+
+// wake tells the loop that a queue may have work; empty means any.
+func (c *claims) wake(name string) {
+	c.mu.Lock()
+	if name == "" {
+		c.all = true
+	} else {
+		c.woken[name] = true
+	}
+	c.mu.Unlock()
+	ring(c.bell)
+}
+
+// nudge tells the loop that there may be room.
+func (c *claims) nudge() { ring(c.bell) }
+
+func (c *claims) take() (woken map[string]bool, all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	woken, all = c.woken, c.all
+	c.woken, c.all = make(map[string]bool), false
+	return woken, all
+}
+
+// outlook is what is expected of one queue.
+type outlook struct {
+	*line
+	ready bool      // a claim is worth trying
+	next  time.Time // when to look again; zero: now
+
+	// A claim of suspects is a claim more, for jobs that are rare: it is not made unless there may be some.
+	quiet     bool      // a look found nothing ready, and so no suspects
+	suspected bool      // what was ready was not proven, or the last suspect was not the only one
+	suspectAt time.Time // when to ask for suspects all the same
+}
+
+// stir notes that there may be work.
+func (o *outlook) stir(now time.Time) {
+	o.ready = true
+	if o.quiet {
+		o.quiet = false
+		o.suspected = false
+		o.suspectAt = now.Add(suspectInterval)
+	}
+}
+
+// claimJobs claims while there is room, and sleeps until there may be work: a job was enqueued here, a slot or a claim
+// became free, the time of a delayed job has come, or another process has changed the database.
+func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
+	outlooks := make([]*outlook, len(w.lines))
+	for i, l := range w.lines {
+		outlooks[i] = &outlook{line: l, quiet: true}
+	}
+	trouble := newOutage(w.log, "claims")
+	timer := time.NewTimer(longestLook)
+	defer timer.Stop()
+	bell := w.claims.bell
+	ring(bell)
+	for {
+		select {
+		case <-ctx.Done():
+		case <-bell:
+		case <-timer.C:
+		}
+		if w.stopped(ctx) {
+			return ctx.Err()
+		}
+		woken, all := w.claims.take()
+		now := time.Now()
+		for _, o := range outlooks {
+			if all {
+				o.next = time.Time{}
+			}
+			if woken[o.Name] {
+				o.stir(now)
+			}
+		}
+		asked, wait, err := w.claimRound(ctx, working, outlooks)
+		bell = w.claims.bell
+		switch {
+		case err == nil:
+			if asked {
+				trouble.over()
+			}
+		case queue.Transient(err) && ctx.Err() == nil:
+			wait = trouble.wait(err)
+			bell = nil // whatever comes meanwhile keeps ringing
+			for _, o := range outlooks {
+				o.next = time.Time{}
+			}
+		default:
+			return err
+		}
+		if wait > 0 {
+			timer.Reset(wait)
+		} else {
+			ring(w.claims.bell)
+		}
+	}
+}
+
+// claimRound makes one claim from each queue that is ready and has room, sharing the slots evenly between them, and says
+// when to come back. It is one round only, however much there is: what other queues have is seen in the next.
+//
+// asked says whether the database was asked for anything at all.
+func (w *Worker) claimRound(
+	ctx, working context.Context, outlooks []*outlook,
+) (asked bool, wait time.Duration, err error) {
+	if asked, err = w.look(ctx, outlooks); err != nil {
+		return asked, 0, err
+	}
+	ready := 0
+	for _, o := range outlooks {
+		if o.ready {
+			ready++
+		}
+	}
+	served := -1 // the first
+	for i, o := range outlooks {
+		if !o.ready {
+			continue
+		}
+		if room := w.flight.room(o.line); room > 0 {
+			asked = true
+			share := (room + ready - 1) / ready
+			claimed, err := w.claimFrom(ctx, working, o, min(share, claimLimit))
+			if err != nil {
+				return asked, 0, err
+			}
+			if claimed > 0 && served < 0 {
+				served = i
+			}
+		}
+		ready--
+	}
+	if served >= 0 {
+		// Whoever was served first is last the next time, so that no queue lives on what the others leave. // K96
+		first := outlooks[served]
+		copy(outlooks[served:], outlooks[served+1:])
+		outlooks[len(outlooks)-1] = first
+	}
+	wait, err = w.nextLook(ctx, outlooks)
+	return asked, wait, err
+}
+
+// look asks about the queues that are due for it, and says whether there were any.
+func (w *Worker) look(ctx context.Context, outlooks []*outlook) (asked bool, err error) {
+	var due []string
+	now := time.Now()
+	for _, o := range outlooks {
+		if !o.ready && !o.next.After(now) {
+			due = append(due, o.Name)
+		}
+	}
+	if len(due) == 0 {
+		return false, nil
+	}
+	waits, err := w.client.NextReady(ctx, due)
+	if err != nil {
+		return true, err
+	}
+	for _, o := range outlooks {
+		if o.ready || o.next.After(now) {
+			continue
+		}
+		wait, known := waits[o.Name]
+		if known && wait <= 0 {
+			o.stir(now)
+			continue
+		}
+		o.quiet = true
+		o.next = now.Add(longestLook)
+		if known {
+			// The database counts whole seconds: what it calls one second away may be a moment away.
+			o.next = now.Add(min(max(wait-time.Second, hesitation), longestLook))
+		}
+	}
+	return true, nil
+}
+
+// claimFrom claims up to n jobs of one queue, at least one, and starts them.
+func (w *Worker) claimFrom(ctx, working context.Context, o *outlook, n int) (claimed int, err error) {
+	now := time.Now()
+	suspects := 0
+	if (o.suspected || !now.Before(o.suspectAt)) && w.flight.roomForSuspect() {
+		o.suspectAt = now.Add(suspectInterval)
+		if suspects, err = w.claimBy(ctx, working, o, 1, w.client.ClaimSuspects); err != nil {
+			return 0, err
+		}
+		o.suspected = suspects > 0
+	}
+	claimed = suspects
+	if n > suspects {
+		proven, err := w.claimBy(ctx, working, o, n-suspects, w.client.ClaimProven)
+		if err != nil {
+			return claimed, err
+		}
+		claimed += proven
+	}
+	if claimed == n {
+		return claimed, nil // there may be more
+	}
+	o.ready = false
+	o.next = now.Add(hesitation)
+	if claimed == 0 {
+		o.suspected = true
+	}
+	if o.suspected && !w.flight.roomForSuspect() {
+		o.next = now.Add(suspectInterval) // and the bell rings when there is
+	}
+	return claimed, nil
+}
+
+type claimer func(ctx context.Context, queue, claimant string, n int) ([]*queue.Job, error)
+
+func (w *Worker) claimBy(ctx, working context.Context, o *outlook, n int, claim claimer) (claimed int, err error) {
+	asked := time.Now()
+	jobs, err := claim(ctx, o.Name, w.config.Name, n)
+	if err != nil {
+		return 0, err
+	}
+	for i, job := range jobs {
+		if w.stopped(ctx) {
+			w.handBack(jobs[i:], 0) // a stop came while we claimed
+			break
+		}
+		if !w.start(working, o.line, job, asked) {
+			w.handBack(jobs[i:i+1], max(job.VisibilityTimeout/heartbeats, time.Second))
+		}
+	}
+	return len(jobs), nil
+}
+
+// handBack releases jobs that were never started, without spending their attempts.
+func (w *Worker) handBack(jobs []*queue.Job, delay time.Duration) {
+	released := make([]queue.Released, len(jobs))
+	for i, j := range jobs {
+		released[i] = queue.Released{Handle: j.Handle(), Delay: delay}
+	}
+	// On a context of its own: that of the claim may be what has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
+	defer cancel()
+	if _, err := w.client.Release(ctx, released...); err != nil {
+		w.log.Warn("claimed jobs were not started and could not be handed back: they are claimable again once their claims "+
+			"lapse", "jobs", len(jobs), "error", err)
+	}
+}
+
+// nextLook is how long the loop may sleep unless it is woken.
+func (w *Worker) nextLook(ctx context.Context, outlooks []*outlook) (time.Duration, error) {
+	now := time.Now()
+	wait := longestLook
+	busy := false
+	for _, o := range outlooks {
+		switch {
+		case !o.ready:
+			wait = min(wait, max(o.next.Sub(now), time.Millisecond))
+		case w.flight.room(o.line) > 0:
+			return 0, nil
+		default:
+			busy = true // the bell rings when there is room
+		}
+	}
+	if !w.config.UntilIdle || busy {
+		return wait, nil
+	}
+	if _, held := w.flight.counts(); held > 0 {
+		return wait, nil // the bell rings when their answers are recorded
+	}
+	idle, err := w.client.Idle(ctx, w.names)
+	if err != nil {
+		return 0, err
+	}
+	if idle {
+		return 0, errIdle
+	}
+	return min(wait, suspectInterval), nil // jobs of other workers end without a bell
+}
+
+// start runs a job in a goroutine of its own. asked is when its claim was asked for.
+// False if the job must not start now.
+func (w *Worker) start(working context.Context, l *line, job *queue.Job, asked time.Time) bool {
+	ctx, cancel := context.WithCancelCause(working)
+	a := &attempt{
+		job:      job,
+		line:     l,
+		delivery: handlers.NewDelivery(w.client, job),
+		log:      w.log.With("queue", job.Queue, "job", job.ID, "attempt", fmt.Sprintf("%d/%d", job.Attempt, job.MaxAttempts)),
+		started:  time.Now(),
+		cancel:   cancel,
+	}
+	if !w.flight.enter(a, asked) {
+		cancel(nil)
+		return false
+	}
+	go w.attempt(ctx, a)
+	return true
+}

@@ -1,0 +1,267 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/queue"
+)
+
+// answers gathers what handlers have answered until it is recorded. While one batch is being written the next one
+// gathers, so that a busy worker writes large batches and an idle one does not wait.
+type answers struct {
+	bell chan struct{}
+
+	mu      sync.Mutex
+	waiting []answer
+	closed  bool
+}
+
+func newAnswers() *answers { return &answers{bell: make(chan struct{}, 1)} }
+
+func (s *answers) put(ans answer) {
+	s.mu.Lock()
+	s.waiting = append(s.waiting, ans)
+	s.mu.Unlock()
+	ring(s.bell)
+}
+
+// close says that no more answers come.
+func (s *answers) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	ring(s.bell)
+}
+
+func (s *answers) take() (batch []answer, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch, s.waiting = s.waiting, nil
+	return batch, s.closed
+}
+
+// recordAnswers writes answers until they are closed and all are written. What the database refuses for now is tried
+// again until the claim has ended: then the job is somebody else's. ctx ends only when there is no time left to wait.
+//
+// A failure that will not pass stops the worker and is returned at the end; the answers after it are tried all the same.
+func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) {
+	var left []answer
+	var why error // they are left
+	trouble := newOutage(w.log, "answers of handlers")
+	pause := time.NewTimer(longestLook)
+	defer pause.Stop()
+	bell := w.answers.bell
+	for {
+		select {
+		case <-bell:
+		case <-pause.C:
+		case <-ctx.Done():
+			batch, _ := w.answers.take()
+			left = append(left, batch...)
+			w.giveUp(left)
+			if len(left) > 0 && why != nil {
+				why = fmt.Errorf("%d answers of handlers could not be recorded: %w", len(left), why)
+				failed = errors.Join(failed, why)
+			}
+			return failed
+		}
+		batch, closed := w.answers.take()
+		done := w.record(ctx, append(left, batch...))
+		left, why = done.left, done.why
+		if done.broken != nil && failed == nil {
+			failed = done.broken
+			stop()
+		}
+		bell = w.answers.bell
+		switch {
+		case why != nil && ctx.Err() == nil:
+			pause.Reset(trouble.wait(why))
+			bell = nil // whatever comes meanwhile keeps ringing
+		case why != nil:
+			continue // the next turn is the last
+		case done.wrote:
+			trouble.over()
+		}
+		if closed && why == nil {
+			return failed
+		}
+	}
+}
+
+// recorded is what became of a batch.
+type recorded struct {
+	wrote  bool     // at least one statement went well
+	left   []answer // to be tried again
+	why    error    // they are left; nil if none are
+	broken error    // a failure that will not pass; its answers are given up
+}
+
+// record writes a batch, one statement for each kind of answer.
+func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
+	var acks, retries, fails, releases []answer
+	for _, ans := range batch {
+		if !w.flight.holds(ans.attempt) {
+			ans.log.Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
+			continue
+		}
+		switch ans.Kind {
+		case handlers.KindAck, handlers.KindCancel:
+			acks = append(acks, ans)
+		case handlers.KindRetry, handlers.KindRetryAfter:
+			retries = append(retries, ans)
+		case handlers.KindFail:
+			fails = append(fails, ans)
+		case handlers.KindSnooze:
+			releases = append(releases, ans)
+		}
+	}
+	for _, kind := range []struct {
+		batch []answer
+		write func(context.Context, []answer) error
+	}{{acks, w.recordAcks}, {retries, w.recordRetries}, {fails, w.recordFails}, {releases, w.recordReleases}} {
+		if len(kind.batch) == 0 {
+			continue
+		}
+		err := kind.write(ctx, kind.batch)
+		switch {
+		case err == nil:
+			done.wrote = true
+		case queue.Transient(err), ctx.Err() != nil:
+			done.left = append(done.left, kind.batch...)
+			done.why = err
+		default:
+			w.giveUp(kind.batch)
+			done.broken = err
+		}
+	}
+	if len(done.left) < len(batch) {
+		w.claims.nudge() // held claims leave no room
+	}
+	return done
+}
+
+func (w *Worker) recordAcks(ctx context.Context, batch []answer) error {
+	held, err := w.client.Ack(ctx, handlesOf(batch)...)
+	if err != nil {
+		return err
+	}
+	for i, ans := range batch {
+		took := time.Since(ans.started).Round(time.Millisecond)
+		switch {
+		case !held[i]:
+			w.refused(ans)
+		case ans.Kind == handlers.KindCancel:
+			ans.log.Info("job cancelled by its handler", "reason", brief(ans.Text))
+		default:
+			ans.log.Debug("job done", "took", took)
+		}
+		w.flight.settle(ans.attempt)
+	}
+	return nil
+}
+
+func (w *Worker) recordRetries(ctx context.Context, batch []answer) error {
+	retries := make([]queue.Retry, len(batch))
+	for i := range batch {
+		retries[i] = batch[i].retry()
+	}
+	verdicts, err := w.client.Retry(ctx, retries...)
+	if err != nil {
+		return err
+	}
+	for i, ans := range batch {
+		switch verdicts[i] {
+		case queue.Retrying:
+			ans.log.Warn("attempt failed, will be retried", "error", brief(ans.Text))
+		case queue.Buried:
+			ans.log.Error("last attempt failed: job is in the dead letters", "error", brief(ans.Text))
+		default:
+			w.refused(ans)
+		}
+		w.flight.settle(ans.attempt)
+	}
+	return nil
+}
+
+func (w *Worker) recordFails(ctx context.Context, batch []answer) error {
+	failures := make([]queue.Failed, len(batch))
+	for i, ans := range batch {
+		failures[i] = queue.Failed{Handle: ans.job.Handle(), Err: ans.Text, Stack: ans.Stack}
+	}
+	held, err := w.client.Fail(ctx, failures...)
+	if err != nil {
+		return err
+	}
+	for i, ans := range batch {
+		if held[i] {
+			ans.log.Error("handler failed the job for good: it is in the dead letters", "error", brief(ans.Text))
+		} else {
+			w.refused(ans)
+		}
+		w.flight.settle(ans.attempt)
+	}
+	return nil
+}
+
+func (w *Worker) recordReleases(ctx context.Context, batch []answer) error {
+	released := make([]queue.Released, len(batch))
+	for i, ans := range batch {
+		released[i] = queue.Released{Handle: ans.job.Handle(), Delay: ans.Delay}
+	}
+	held, err := w.client.Release(ctx, released...)
+	if err != nil {
+		return err
+	}
+	for i, ans := range batch {
+		if held[i] {
+			ans.log.Debug("job handed back without spending the attempt", "delay", ans.Delay)
+		} else {
+			w.refused(ans)
+		}
+		w.flight.settle(ans.attempt)
+	}
+	return nil
+}
+
+// refused reports an answer that came too late. For a handler that acked in its own transaction it is the proof that the
+// transaction was committed.
+func (w *Worker) refused(ans answer) {
+	if ans.inTx {
+		ans.log.Debug("job done in the handler's transaction", "took", time.Since(ans.started).Round(time.Millisecond))
+		return
+	}
+	ans.log.Warn("answer came after the claim was over and is dropped: the job was cancelled, or runs elsewhere",
+		"answer", ans.Kind.String())
+}
+
+func (w *Worker) giveUp(unwritten []answer) {
+	for _, ans := range unwritten {
+		ans.log.Error("answer could not be recorded: the job runs again once its claim lapses", "answer", ans.Kind.String())
+		w.flight.settle(ans.attempt)
+	}
+}
+
+// briefLength bounds in bytes what a handler can write into one line of the log. The whole text is kept with the job.
+const briefLength = 1 << 10
+
+// brief shortens a text for the log.
+func brief(text string) string {
+	if len(text) <= briefLength {
+		return text
+	}
+	return strings.ToValidUTF8(text[:briefLength], "") + "…"
+}
+
+func handlesOf(batch []answer) []queue.Handle {
+	handles := make([]queue.Handle, len(batch))
+	for i, ans := range batch {
+		handles[i] = ans.job.Handle()
+	}
+	return handles
+}
