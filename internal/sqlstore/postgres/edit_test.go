@@ -166,8 +166,9 @@ func TestEditsAcrossRows(t *testing.T) {
 			edit: "SELECT setval('__alkstore_live_id_seq', :witness, false)", kind: "sequence",
 		},
 		"a_schedule_that_never_fires": {
-			edit: `INSERT INTO __alkstore_scheduler_tasks VALUES
-				('s', 'q', '@every 1s', '', 0, NULL, 30, 3, 5, NULL, NULL, 1, 9223372036854775807, false, 1)`,
+			edit: `INSERT INTO __alkstore_scheduler_tasks (name, queue, spec, payload, priority, visibility_timeout_s,
+				max_attempts, backoff_base_s, catch_up, next_fire_at, paused, created_at)
+				VALUES ('s', 'q', '@every 1s', '', 0, 30, 3, 5, 1, 9223372036854775807, false, 1)`,
 			kind: "schedule", left: true,
 		},
 	} {

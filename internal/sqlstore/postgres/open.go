@@ -82,7 +82,7 @@ func open(ctx context.Context, dsn string, o Options) (*Store, error) {
 }
 
 func openAt(ctx context.Context, to address, o Options) (*Store, error) {
-	found, err := setUp(ctx, to, o)
+	found, err := setUp(ctx, to)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ended(ctx, err)
@@ -110,7 +110,7 @@ type server struct {
 }
 
 // setUp brings the schema up to date, over one connection that is closed again.
-func setUp(ctx context.Context, to address, o Options) (found server, err error) {
+func setUp(ctx context.Context, to address) (found server, err error) {
 	config := to.pool.ConnConfig.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be there
 	conn, err := pgx.ConnectConfig(ctx, config)

@@ -154,7 +154,8 @@ func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64
 		jobs.add(&job, &by.Name, &boundary)
 	}
 	var ids []int64
-	return ids, t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
+	err := t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
+	return unlessFailed(ids, err)
 }
 
 // schedule reads a schedule, nil if there is none, and keeps others from changing it or making it until the transaction

@@ -163,10 +163,10 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 // ended is the error of a call that did not outlast its context. What the server or the driver called it is only told:
 // nobody must take it for a failure of theirs.
 func ended(ctx context.Context, err error) error {
-	if err == ctx.Err() {
+	if err == ctx.Err() { //nolint:errorlint // one that wraps it may wrap a failure of the driver as well
 		return err
 	}
-	return fmt.Errorf("%w: %v", ctx.Err(), err)
+	return fmt.Errorf("%w: %s", ctx.Err(), err.Error())
 }
 
 // again repeats what lost against another transaction, which rows locked in one order make rare.

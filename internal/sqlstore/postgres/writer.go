@@ -188,17 +188,22 @@ func (s *Store) enqueueBatch(batch []*enqueue) (ids []int64, err error) {
 	defer cancel()
 	var mu sync.Mutex
 	left := len(batch)
+	stops := make([]func() bool, 0, len(batch))
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	var jobs []sqlstore.NewJob
 	for _, e := range batch {
 		jobs = append(jobs, e.jobs...)
-		stop := context.AfterFunc(e.ctx, func() {
+		stops = append(stops, context.AfterFunc(e.ctx, func() {
 			mu.Lock()
 			defer mu.Unlock()
 			if left--; left == 0 {
 				cancel()
 			}
-		})
-		defer stop()
+		}))
 	}
 	t := &tx{store: s}
 	err = s.framed(ctx, ordinary, func(ctx context.Context) error {

@@ -24,7 +24,7 @@ func (s *Server) NewPooler(t testing.TB, connections int) (address string, ok bo
 	if _, err := os.Stat(program); err != nil {
 		return "", absent(t, fmt.Errorf("PgBouncer is not installed: %w", err))
 	}
-	port, err := freePort()
+	port, err := freePort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ logfile = %s
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(program, config)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, config)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = s.owner.attributes()
 	if err := cmd.Start(); err != nil {

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,12 +31,13 @@ type pair struct {
 // NewProxy starts a proxy before the server and returns it with the address that leads through it.
 func (s *Server) NewProxy(t testing.TB) (*Proxy, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Proxy{address: fmt.Sprint("127.0.0.1:", s.Port), listen: l, pairs: make(map[*pair]struct{})}
-	p.done.Go(p.accept)
+	ctx := context.WithoutCancel(t.Context()) // cleanups of the test may still need connections
+	p.done.Go(func() { p.accept(ctx) })
 	t.Cleanup(func() {
 		p.mu.Lock()
 		p.closed = true
@@ -80,13 +82,13 @@ func (p *Proxy) Connections() int {
 	return len(p.pairs)
 }
 
-func (p *Proxy) accept() {
+func (p *Proxy) accept(ctx context.Context) {
 	for {
 		client, err := p.listen.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.address)
+		server, err := new(net.Dialer).DialContext(ctx, "tcp", p.address)
 		if err != nil {
 			_ = client.Close()
 			continue

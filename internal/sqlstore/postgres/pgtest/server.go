@@ -89,7 +89,7 @@ func start(settings ...string) (_ *Server, err error) {
 	// A crash of the machine may cost this server its data; one of the server does not.
 	settings = append([]string{"fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=128MB"}, settings...)
 	for range 3 { // the port may be taken by the time the server wants it
-		if s.Port, err = freePort(); err != nil {
+		if s.Port, err = freePort(context.Background()); err != nil {
 			return nil, err
 		}
 		s.URL = fmt.Sprintf("postgres:///postgres?host=%s&port=%d&user=postgres", dir, s.Port)
@@ -105,7 +105,7 @@ func start(settings ...string) (_ *Server, err error) {
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, program), args...)
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = s.owner.attributes()
 	return cmd
@@ -118,7 +118,7 @@ kill -QUIT "$(head -n 1 "$1/data/postmaster.pid")" 2>/dev/null
 n=0
 while [ -e "$1/data/postmaster.pid" ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
 rm -rf "$1"`
-	s.reaper = exec.Command("/bin/sh", "-c", script, "reaper", s.dir)
+	s.reaper = exec.CommandContext(context.Background(), "/bin/sh", "-c", script, "reaper", s.dir)
 	s.reaper.Dir = "/"
 	s.reaper.SysProcAttr = s.owner.attributes()
 	leash, err := s.reaper.StdinPipe()
@@ -230,8 +230,8 @@ func version(initdb string) string {
 	return "v" + strings.TrimPrefix(folder, "pgsql-")
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
