@@ -18,13 +18,16 @@ var kinds = map[sqlstore.ClaimKind]string{
 // A claim passes over what other transactions have locked: it never waits, and a job that another claim is just taking
 // is as good as taken.
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
-	c.Limit = max(c.Limit, 0)
+	if c.Limit < 1 {
+		return nil, fail("claim from", c.Queue, 0, s.using(ctx, ordinary, func(context.Context) error { return nil }))
+	}
 	h := s.frontiers.forClaim(c.Queue)
 	rows, err = s.claim(ctx, c, h)
 	if c.Kind != sqlstore.OnlySuspects && err == nil && !h.whole && int64(len(rows)) < c.Limit &&
 		s.frontiers.lookAgain(c.Queue) {
 		rest := c
 		rest.Limit -= int64(len(rows))
+		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
 		var more []sqlstore.Row
 		more, err = s.claim(ctx, rest, h.behind())
 		if len(rows) > 0 {

@@ -21,6 +21,10 @@ type Options struct {
 	// BusyTimeout is how long a call waits for a row that a transaction of somebody else has locked before it answers
 	// ErrBusy; zero is 5 s. Without effect through a pooler.
 	BusyTimeout time.Duration
+	// Exact makes every look for jobs begin at the front of the indexes. Otherwise a job that came to lie behind what was
+	// claimed already, such as one that another process has just handed back or one from before the clock was set back,
+	// may lose its place in the order for a moment, while there are others to run. It costs time wherever vacuum is late.
+	Exact bool
 	// Clock replaces the server's clock, in Unix seconds, for tests. Nil is the server's own.
 	Clock func() int64
 }

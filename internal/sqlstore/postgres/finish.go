@@ -12,7 +12,8 @@ import (
 type batch struct {
 	handles []sqlstore.Handle
 	// order has the places of handles by ascending id: rows are locked in this order, so that of two batches with the
-	// same rows neither waits for the other while the other waits for it.
+	// same rows neither waits for the other while the other waits for it. Of a handle that is given twice it has the first
+	// place: an update takes any one of two rows that it is joined with.
 	order []int
 }
 
@@ -21,7 +22,11 @@ func batchOf[T any](list []T, handle func(T) sqlstore.Handle) batch {
 	for i, v := range list {
 		b.handles[i], b.order[i] = handle(v), i
 	}
-	slices.SortStableFunc(b.order, func(i, j int) int { return cmp.Compare(b.handles[i].ID, b.handles[j].ID) })
+	slices.SortFunc(b.order, func(i, j int) int {
+		x, y := b.handles[i], b.handles[j]
+		return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Fence, y.Fence), cmp.Compare(i, j))
+	})
+	b.order = slices.CompactFunc(b.order, func(i, j int) bool { return b.handles[i] == b.handles[j] })
 	return b
 }
 
@@ -110,9 +115,13 @@ func (s *Store) Heartbeat(ctx context.Context, extensions []sqlstore.Extension) 
 		return nil, nil
 	}
 	b := batchOf(extensions, func(e sqlstore.Extension) sqlstore.Handle { return e.Handle })
+	last := make(map[sqlstore.Handle]*int64, len(extensions)) // a claim that is given twice holds after each
+	for _, e := range extensions {
+		last[e.Handle] = e.S
+	}
 	err = s.writing(ctx, urgent, func(ctx context.Context, t *tx) error {
 		named, err := held(ctx, t, b, "heartbeat", args{
-			"extensions_s": column(b, func(i int) *int64 { return extensions[i].S }),
+			"extensions_s": column(b, func(i int) *int64 { return last[b.handles[i]] }),
 		})
 		extended = make([]bool, len(extensions))
 		for i, h := range b.handles {

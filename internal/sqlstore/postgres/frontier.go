@@ -65,6 +65,7 @@ type frontier struct {
 
 // frontiers are all queues of a store.
 type frontiers struct {
+	exact  bool // no hint is ever used: see Options
 	mu     sync.Mutex
 	queues map[string]*frontier
 	now    int64 // the store's clock when it was last seen
@@ -125,6 +126,9 @@ func (fs *frontiers) of(queue string) *frontier {
 func (fs *frontiers) forClaim(queue string) hint {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if fs.exact {
+		return beginning()
+	}
 	f, now := fs.of(queue), time.Now()
 	h := f.hint()
 	if f.doubts > f.settled || f.looked.due(now, soonestLook) {
@@ -199,7 +203,7 @@ func (fs *frontiers) claimed(c sqlstore.Claim, h hint, began time.Time, now int6
 func (fs *frontiers) forReady(queues []string) (hints []hint, whole bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	whole = fs.ready.cost <= dearLook || fs.ready.due(time.Now(), soonestLook)
+	whole = fs.exact || fs.ready.cost <= dearLook || fs.ready.due(time.Now(), soonestLook)
 	for _, queue := range queues {
 		f := fs.of(queue)
 		if whole || f.doubts > f.settled {

@@ -12,6 +12,10 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) ([]bool, error) {
 	return s.each(ctx, "cancel", ids)
 }
 
+// after is what has to be seen by a statement of its own: a claim that the first one has waited for may have written
+// failures that it could not see.
+var after = map[string]string{"cancel": "cancel_failures"}
+
 // Requeue implements [sqlstore.Jobs].
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]bool, error) {
 	return s.each(ctx, "requeue", ids, "")
@@ -37,10 +41,14 @@ func (s *Store) each(ctx context.Context, name string, ids []int64, wakes ...str
 			return err
 		}}
 		var err error
+		steps := []step{of}
+		if then, ok := after[name]; ok {
+			steps = append(steps, step{then, args{"ids": inOrder}, nil})
+		}
 		if len(wakes) > 0 {
-			err = t.wake(ctx, behind, wakes, of)
+			err = t.wake(ctx, behind, wakes, steps...)
 		} else {
-			err = t.run(ctx, of)
+			err = t.run(ctx, steps...)
 		}
 		there = make([]bool, len(ids))
 		for i, id := range ids {

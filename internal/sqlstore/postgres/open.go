@@ -97,7 +97,7 @@ func openAt(ctx context.Context, to address, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, schema: found.schema, all: found.all, lanes: pools}
+	s := &Store{options: o, schema: found.schema, all: found.all, lanes: pools, frontiers: frontiers{exact: o.Exact}}
 	s.listener.init(config.ConnConfig, found)
 	return s, nil
 }

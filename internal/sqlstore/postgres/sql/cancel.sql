@@ -1,10 +1,3 @@
--- H8: deletes pending and processing jobs, with their failures, and names them.
-WITH
-gone AS (
-    DELETE FROM __alkstore_live AS job USING unnest(CAST(:ids AS bigint[])) AS wanted (id) WHERE job.id = wanted.id
-    RETURNING job.id
-),
-history AS (
-    DELETE FROM __alkstore_failures AS failure USING gone WHERE failure.job_id = gone.id
-)
-SELECT id FROM gone;
+-- H8: deletes pending and processing jobs and names them. Their failures: see cancel_failures.sql.
+DELETE FROM __alkstore_live AS job USING unnest(CAST(:ids AS bigint[])) AS wanted (id) WHERE job.id = wanted.id
+RETURNING job.id;
