@@ -185,9 +185,9 @@ func (fs *frontiers) claimed(c sqlstore.Claim, h hint, began time.Time, now int6
 	if h.whole {
 		f.looked = pace{time.Now(), took}
 		f.settled = max(f.settled, h.doubts)
-		if enough { // it did not come to the priorities below
+		if enough { // it did not come to the end of the lowest priority, nor to those below
 			for priority := range f.marks {
-				if priority < lowest {
+				if _, ok := reached[priority]; priority < lowest || priority == lowest && !ok {
 					delete(f.marks, priority)
 				}
 			}

@@ -72,6 +72,15 @@ func TestFrontier(t *testing.T) {
 		t.Error("a look that stopped at a higher priority has confirmed the mark of a lower one")
 	}
 
+	// A look that ended with a job whose claim had lapsed has not come to the end of its priority.
+	fs.doubt("q")
+	lapsed := row(5, 92, 4)
+	lapsed.LapsedFence = 1
+	learn(fs.forClaim("q"), claimOf(1, sqlstore.AnyJob), 103, lapsed)
+	if _, ok := marksOf(fs.forClaim("q"))[5]; ok {
+		t.Error("a look that stopped at a lapsed job has confirmed the mark of its priority")
+	}
+
 	// Deadlines: only what lapsed long ago is behind, and only once a claim has had all of it.
 	learn(fs.forClaim("q"), claimOf(2, sqlstore.OnlySuspects), 200, row(0, 1, 1), row(0, 1, 2))
 	before := fs.forClaim("q").leaseFrom
