@@ -131,6 +131,7 @@ type commandLine struct {
 	Sweep    sweepCommand    `cmd:"" help:"Bury what has expired and drop what is past its retention, in every queue, once."`
 	Doctor   doctorCommand   `cmd:"" help:"Check the database and tell what is wrong."`
 	Backup   backupCommand   `cmd:"" help:"Write a consistent copy of a live SQLite file."`
+	Copy     copyCommand     `cmd:"" help:"Bring all jobs and schedules to a PostgreSQL database."`
 	Version  versionCommand  `cmd:"" help:"Print the versions of this program, Go and SQLite."`
 }
 

@@ -52,7 +52,7 @@ func (t *tx) repair(ctx context.Context) (mended []sqlstore.Problem, err error) 
 		{"repair_workers", nil, nil},
 	}
 	if slices.ContainsFunc(before, func(p sqlstore.Problem) bool { return p.Kind == "sequence" }) {
-		steps = append(steps, step{"repair_sequence_lock", nil, nil}, step{"repair_sequence", nil, nil})
+		steps = append(steps, step{"sequence_lock", nil, nil}, step{"repair_sequence", nil, nil})
 	}
 	if err := t.wake(ctx, behind, []string{""}, append(steps, checkRows(&after))...); err != nil {
 		return nil, err
