@@ -20,7 +20,8 @@ import (
 // effects must bear repetition or be committed together with the job's end by [AckTx].
 //
 // Handle should return soon after ctx is done: by then somebody else may own the job, and whatever Handle returns after
-// [ErrLeaseLost] or [ErrCancelled] is dropped. It must not keep or change job.
+// [ErrLeaseLost] or [ErrCancelled] is dropped. It must not keep or change job. Its goroutine runs other jobs afterwards:
+// what was locked to the thread, or set as a label for profiles, is to be undone.
 type Handler interface {
 	Handle(ctx context.Context, job *queue.Job) error
 }

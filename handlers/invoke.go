@@ -25,25 +25,28 @@ type PanicError struct {
 // Error says that it was a panic, and its value.
 func (e *PanicError) Error() string { return "panic: " + e.Value }
 
-// Invoke runs one attempt: it calls h, in a goroutine of its own, and waits until it has returned. It returns what h
-// returned, or a [*PanicError] if h panicked, with whatever value, or called [runtime.Goexit]. It does not watch ctx: a
-// handler that ignores its context keeps Invoke waiting.
+// Invoke runs one attempt in a goroutine of its own and waits for its end: [Attempt] for whoever wants the answer returned.
 func Invoke(ctx context.Context, h Handler, job *queue.Job) error {
 	done := make(chan error, 1)
-	go func() {
-		var err error
-		returned := false
-		// Runs on Goexit as well, which nothing can stop: only the end of a goroutine can be waited for.
-		defer func() {
-			if !returned {
-				err = newPanicError(recover())
-			}
-			done <- err
-		}()
-		err = h.Handle(ctx, job)
-		returned = true
-	}()
+	go Attempt(ctx, h, job, func(err error) { done <- err })
 	return <-done
+}
+
+// Attempt runs one attempt in the calling goroutine and passes on to answered what h returned, or a [*PanicError] if h
+// panicked, with whatever value, or called [runtime.Goexit]. After a Goexit Attempt does not return: nothing can stop it,
+// and the calling goroutine ends once answered has returned. It does not watch ctx: a handler that ignores its context
+// keeps Attempt waiting.
+func Attempt(ctx context.Context, h Handler, job *queue.Job, answered func(error)) {
+	var err error
+	returned := false
+	defer func() { // runs on Goexit as well
+		if !returned {
+			err = newPanicError(recover())
+		}
+		answered(err)
+	}()
+	err = h.Handle(ctx, job)
+	returned = true
 }
 
 // guard turns a panic of h into an error, so that the middleware around it sees one failed attempt.

@@ -13,22 +13,43 @@ import (
 // process that has to be killed takes five seconds of it.
 const stuckAfter = 10 * time.Second
 
-// attempt runs the handler of one claimed job and passes its answer on.
-func (w *Worker) attempt(ctx context.Context, a *attempt) {
-	defer a.cancel(nil)
-	if d := a.line.Options.Timeout; d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, handlers.ErrTimeout)
-		defer cancel()
+// hand runs attempts one after the other until the worker has no more for it. A goroutine that has run one has the stack
+// that the next one needs; to start each with a new one would cost more than to decode its payload.
+func (w *Worker) hand(a *attempt) {
+	for ok := true; ok; a, ok = <-w.hands {
+		w.attempt(a)
 	}
-	watched := context.AfterFunc(ctx, func() { w.watchStuck(ctx, a) })
-	err := handlers.Invoke(a.delivery.Context(ctx), a.line.Handler, a.job)
-	watched()
-	ans := answerOf(a, err, context.Cause(ctx))
+}
+
+// attempt runs the handler of one claimed job and passes its answer on. It does not return if the handler calls
+// [runtime.Goexit], but does all of its work.
+func (w *Worker) attempt(a *attempt) {
+	ctx := a.ctx
+	over := func() {}
+	if d := a.line.Options.Timeout; d > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, d, handlers.ErrTimeout)
+		stop := context.AfterFunc(timed, func() {
+			if a.ctx.Err() == nil { // else whoever has ended it watches
+				w.watchStuck(a, handlers.ErrTimeout)
+			}
+		})
+		ctx, over = timed, func() { stop(); cancel() }
+	}
+	handlers.Attempt(a.delivery.Context(ctx), a.line.Handler, a.job, func(err error) {
+		cause := context.Cause(ctx)
+		over()
+		w.answered(a, err, cause)
+		a.cancel(nil)
+	})
+}
+
+// answered passes on what a handler returned, given why its context had ended, if it had, and frees the slot.
+func (w *Worker) answered(a *attempt, err, cause error) {
+	ans := answerOf(a, err, cause)
 	if w.flight.answered(a) {
 		w.answers.put(ans)
 	} else {
-		a.log.Info("handler returned after its claim was over: its answer is dropped", "cause", context.Cause(ctx),
+		a.log().Info("handler returned after its claim was over: its answer is dropped", "cause", cause,
 			"answer", ans.Kind.String(), "error", brief(ans.Text))
 	}
 	w.flight.leave(a)
@@ -39,15 +60,21 @@ func (w *Worker) attempt(ctx context.Context, a *attempt) {
 	}
 }
 
-// watchStuck strands a handler that ignores the end of its context.
-func (w *Worker) watchStuck(ctx context.Context, a *attempt) {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, handlers.ErrShutdown) {
-		return // the stop waits for it and reports it
+// lose ends a claim that is not ours any more, and sees to it that its handler returns. False if it was over already.
+func (w *Worker) lose(a *attempt, cause error) bool {
+	if !w.flight.lose(a, cause) {
+		return false
 	}
+	w.watchStuck(a, cause)
+	return true
+}
+
+// watchStuck strands a handler that ignores the end of its context. The end of the worker needs no such watch: it waits
+// for its handlers and reports them.
+func (w *Worker) watchStuck(a *attempt, cause error) {
 	time.AfterFunc(stuckAfter, func() {
 		if w.flight.strand(a) {
-			a.log.Error("handler ignores the end of its context: its slot goes to others and its job can run again elsewhere",
+			a.log().Error("handler ignores the end of its context: its slot goes to others and its job can run again elsewhere",
 				"cause", cause, "running", time.Since(a.started).Round(time.Millisecond))
 			w.claims.nudge()
 		}

@@ -296,3 +296,27 @@ func TestAckTx(t *testing.T) {
 		})
 	}
 }
+
+func TestHands(t *testing.T) {
+	t.Parallel()
+	// That none is left when Run has returned is seen by every bubble.
+	bubble(t, "K27_a_goroutine_that_ends_takes_no_slot_with_it", func(w *world) {
+		ids := w.enqueue("q", 20, queue.EnqueueOptions{MaxAttempts: 1})
+		p := w.start(runtime.Config{Concurrency: 2}, serve("q", func(_ context.Context, j *queue.Job) error {
+			sleep(time.Second)
+			if j.ID%2 == 0 {
+				goruntime.Goexit()
+			}
+			return nil
+		}, handlers.Options{}))
+		w.pass(11 * time.Second) // two at a time, to the end
+		for _, id := range ids {
+			if id%2 == 0 {
+				w.wantState(queue.Dead, id)
+			} else {
+				w.wantState(gone, id)
+			}
+		}
+		w.stop(p)
+	})
+}

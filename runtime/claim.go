@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -91,7 +90,7 @@ func (o *outlook) stir(now time.Time) {
 
 // claimJobs claims while there is room, and sleeps until there may be work: a job was enqueued here, a slot or a claim
 // became free, the time of a delayed job has come, or another process has changed the database.
-func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
+func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) error {
 	outlooks := make([]*outlook, len(w.lines))
 	for i, l := range w.lines {
 		outlooks[i] = &outlook{line: l, quiet: true}
@@ -120,7 +119,7 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 				o.stir(now)
 			}
 		}
-		asked, wait, err := w.claimRound(ctx, working, outlooks)
+		asked, wait, err := w.claimRound(ctx, lasting, outlooks)
 		bell = w.claims.bell
 		switch {
 		case err == nil:
@@ -149,7 +148,7 @@ func (w *Worker) claimJobs(ctx context.Context, working context.Context) error {
 //
 // asked says whether the database was asked for anything at all.
 func (w *Worker) claimRound(
-	ctx, working context.Context, outlooks []*outlook,
+	ctx, lasting context.Context, outlooks []*outlook,
 ) (asked bool, wait time.Duration, err error) {
 	if asked, err = w.look(ctx, outlooks); err != nil {
 		return asked, 0, err
@@ -168,7 +167,7 @@ func (w *Worker) claimRound(
 		if room := w.flight.room(o.line); room > 0 {
 			asked = true
 			share := (room + ready - 1) / ready
-			claimed, err := w.claimFrom(ctx, working, o, min(share, claimLimit))
+			claimed, err := w.claimFrom(ctx, lasting, o, min(share, claimLimit))
 			if err != nil {
 				return asked, 0, err
 			}
@@ -224,19 +223,19 @@ func (w *Worker) look(ctx context.Context, outlooks []*outlook) (asked bool, err
 }
 
 // claimFrom claims up to n jobs of one queue, at least one, and starts them.
-func (w *Worker) claimFrom(ctx, working context.Context, o *outlook, n int) (claimed int, err error) {
+func (w *Worker) claimFrom(ctx, lasting context.Context, o *outlook, n int) (claimed int, err error) {
 	now := time.Now()
 	suspects := 0
 	if (o.suspected || !now.Before(o.suspectAt)) && w.flight.roomForSuspect() {
 		o.suspectAt = now.Add(suspectInterval)
-		if suspects, err = w.claimBy(ctx, working, o, 1, w.client.ClaimSuspects); err != nil {
+		if suspects, err = w.claimBy(ctx, lasting, o, 1, w.client.ClaimSuspects); err != nil {
 			return 0, err
 		}
 		o.suspected = suspects > 0
 	}
 	claimed = suspects
 	if n > suspects {
-		proven, err := w.claimBy(ctx, working, o, n-suspects, w.client.ClaimProven)
+		proven, err := w.claimBy(ctx, lasting, o, n-suspects, w.client.ClaimProven)
 		if err != nil {
 			return claimed, err
 		}
@@ -258,7 +257,7 @@ func (w *Worker) claimFrom(ctx, working context.Context, o *outlook, n int) (cla
 
 type claimer func(ctx context.Context, queue, claimant string, n int) ([]*queue.Job, error)
 
-func (w *Worker) claimBy(ctx, working context.Context, o *outlook, n int, claim claimer) (claimed int, err error) {
+func (w *Worker) claimBy(ctx, lasting context.Context, o *outlook, n int, claim claimer) (claimed int, err error) {
 	asked := time.Now()
 	jobs, err := claim(ctx, o.Name, w.config.Name, n)
 	if err != nil {
@@ -269,7 +268,7 @@ func (w *Worker) claimBy(ctx, working context.Context, o *outlook, n int, claim 
 			w.handBack(jobs[i:], 0) // a stop came while we claimed
 			break
 		}
-		if !w.start(working, o.line, job, asked) {
+		if !w.start(lasting, o.line, job, asked) {
 			w.handBack(jobs[i:i+1], max(job.VisibilityTimeout/heartbeats, time.Second))
 		}
 	}
@@ -324,20 +323,25 @@ func (w *Worker) nextLook(ctx context.Context, outlooks []*outlook) (time.Durati
 
 // start runs a job in a goroutine of its own. asked is when its claim was asked for.
 // False if the job must not start now.
-func (w *Worker) start(working context.Context, l *line, job *queue.Job, asked time.Time) bool {
-	ctx, cancel := context.WithCancelCause(working)
+func (w *Worker) start(lasting context.Context, l *line, job *queue.Job, asked time.Time) bool {
+	ctx, cancel := context.WithCancelCause(lasting)
 	a := &attempt{
 		job:      job,
 		line:     l,
 		delivery: handlers.NewDelivery(w.client, job),
-		log:      w.log.With("queue", job.Queue, "job", job.ID, "attempt", fmt.Sprintf("%d/%d", job.Attempt, job.MaxAttempts)),
+		worker:   w.log,
 		started:  time.Now(),
+		ctx:      ctx,
 		cancel:   cancel,
 	}
 	if !w.flight.enter(a, asked) {
 		cancel(nil)
 		return false
 	}
-	go w.attempt(ctx, a)
+	select {
+	case w.hands <- a:
+	default: // every hand is busy
+		go w.hand(a)
+	}
 	return true
 }

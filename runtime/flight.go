@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type flight struct {
 	suspects  int                       // suspects among those that have a slot
 	probation *attempt                  // the suspect that has to prove itself before the next may start
 	landed    chan struct{}             // closed while no slot is taken
+	abandoned error                     // cause for which every handler's context has ended; nil: it has not
 }
 
 // attempt is one claim of one job on its way through this worker.
@@ -34,8 +36,9 @@ type attempt struct {
 	job      *queue.Job
 	line     *line
 	delivery *handlers.Delivery
-	log      *slog.Logger
+	worker   *slog.Logger
 	started  time.Time
+	ctx      context.Context // of the handler, without its timeout
 	cancel   context.CancelCauseFunc
 
 	// Guarded by flight.mu.
@@ -45,6 +48,12 @@ type attempt struct {
 	refused  bool      // by the database, to a heartbeat: there will be no more
 	stuck    bool      // has lost its slot: the handler does not return
 	lost     bool      // the claim is not ours any more: there is nothing to record
+}
+
+// log is the log for what happens to the job. Most jobs never need it.
+func (a *attempt) log() *slog.Logger {
+	return a.worker.With("queue", a.job.Queue, "job", a.job.ID, "attempt",
+		fmt.Sprintf("%d/%d", a.job.Attempt, a.job.MaxAttempts))
 }
 
 // lease is how long a claim of the job holds. A stamp that was edited by hand must not make the heartbeats spin. // K3
@@ -99,6 +108,9 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 	}
 	if f.taken == 0 {
 		f.landed = make(chan struct{})
+	}
+	if f.abandoned != nil {
+		a.cancel(f.abandoned)
 	}
 	a.claimed = asked
 	a.leaseEnd = asked.Add(a.lease())
@@ -269,6 +281,19 @@ func (f *flight) wait(d time.Duration) {
 	select {
 	case <-landed:
 	case <-timer.C:
+	}
+}
+
+// abandon ends the contexts of all handlers, and of those that start later. They have no common parent that could do it:
+// joining one and leaving it again is a lock and a map for each job, where flight has both already.
+func (f *flight) abandon(cause error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.abandoned == nil {
+		f.abandoned = cause
+	}
+	for a := range f.active {
+		a.cancel(f.abandoned)
 	}
 }
 

@@ -104,8 +104,8 @@ func (w *Worker) loseExpired(held []*attempt) {
 		if a.delivery.AckedInTx() || now.Before(w.flight.leaseEndOf(a)) {
 			continue
 		}
-		if w.flight.lose(a, handlers.ErrLeaseLost) {
-			a.log.Warn("claim ended while heartbeats could not get through: the job may run elsewhere")
+		if w.lose(a, handlers.ErrLeaseLost) {
+			a.log().Warn("claim ended while heartbeats could not get through: the job may run elsewhere")
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (w *Worker) lost(ctx context.Context, a *attempt) {
 	if a.delivery.AckedInTx() && (err != nil || job == nil) {
 		return // the transaction was committed while the heartbeat was on its way
 	}
-	log, cause, level := a.log, handlers.ErrLeaseLost, slog.LevelWarn
+	log, cause, level := a.log(), handlers.ErrLeaseLost, slog.LevelWarn
 	text := "claim was lost: another worker has the job, or had it"
 	switch {
 	case err != nil:
@@ -135,7 +135,7 @@ func (w *Worker) lost(ctx context.Context, a *attempt) {
 	case job.Fence == a.job.Fence && job.State == queue.Processing:
 		text = "claim lapsed before a heartbeat got through: the job will run again"
 	}
-	if w.flight.lose(a, cause) {
+	if w.lose(a, cause) {
 		log.Log(ctx, level, text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
 	var acks, retries, fails, releases []answer
 	for _, ans := range batch {
 		if !w.flight.holds(ans.attempt) {
-			ans.log.Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
+			ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
 			continue
 		}
 		switch ans.Kind {
@@ -151,15 +152,15 @@ func (w *Worker) recordAcks(ctx context.Context, batch []answer) error {
 	if err != nil {
 		return err
 	}
+	chatty := w.log.Enabled(ctx, slog.LevelDebug)
 	for i, ans := range batch {
-		took := time.Since(ans.started).Round(time.Millisecond)
 		switch {
 		case !held[i]:
 			w.refused(ans)
 		case ans.Kind == handlers.KindCancel:
-			ans.log.Info("job cancelled by its handler", "reason", brief(ans.Text))
-		default:
-			ans.log.Debug("job done", "took", took)
+			ans.log().Info("job cancelled by its handler", "reason", brief(ans.Text))
+		case chatty:
+			ans.log().Debug("job done", "took", time.Since(ans.started).Round(time.Millisecond))
 		}
 		w.flight.settle(ans.attempt)
 	}
@@ -178,9 +179,9 @@ func (w *Worker) recordRetries(ctx context.Context, batch []answer) error {
 	for i, ans := range batch {
 		switch verdicts[i] {
 		case queue.Retrying:
-			ans.log.Warn("attempt failed, will be retried", "error", brief(ans.Text))
+			ans.log().Warn("attempt failed, will be retried", "error", brief(ans.Text))
 		case queue.Buried:
-			ans.log.Error("last attempt failed: job is in the dead letters", "error", brief(ans.Text))
+			ans.log().Error("last attempt failed: job is in the dead letters", "error", brief(ans.Text))
 		default:
 			w.refused(ans)
 		}
@@ -200,7 +201,7 @@ func (w *Worker) recordFails(ctx context.Context, batch []answer) error {
 	}
 	for i, ans := range batch {
 		if held[i] {
-			ans.log.Error("handler failed the job for good: it is in the dead letters", "error", brief(ans.Text))
+			ans.log().Error("handler failed the job for good: it is in the dead letters", "error", brief(ans.Text))
 		} else {
 			w.refused(ans)
 		}
@@ -220,7 +221,7 @@ func (w *Worker) recordReleases(ctx context.Context, batch []answer) error {
 	}
 	for i, ans := range batch {
 		if held[i] {
-			ans.log.Debug("job handed back without spending the attempt", "delay", ans.Delay)
+			ans.log().Debug("job handed back without spending the attempt", "delay", ans.Delay)
 		} else {
 			w.refused(ans)
 		}
@@ -233,16 +234,16 @@ func (w *Worker) recordReleases(ctx context.Context, batch []answer) error {
 // transaction was committed.
 func (w *Worker) refused(ans answer) {
 	if ans.inTx {
-		ans.log.Debug("job done in the handler's transaction", "took", time.Since(ans.started).Round(time.Millisecond))
+		ans.log().Debug("job done in the handler's transaction", "took", time.Since(ans.started).Round(time.Millisecond))
 		return
 	}
-	ans.log.Warn("answer came after the claim was over and is dropped: the job was cancelled, or runs elsewhere",
+	ans.log().Warn("answer came after the claim was over and is dropped: the job was cancelled, or runs elsewhere",
 		"answer", ans.Kind.String())
 }
 
 func (w *Worker) giveUp(unwritten []answer) {
 	for _, ans := range unwritten {
-		ans.log.Error("answer could not be recorded: the job runs again once its claim lapses", "answer", ans.Kind.String())
+		ans.log().Error("answer could not be recorded: the job runs again once its claim lapses", "answer", ans.Kind.String())
 		w.flight.settle(ans.attempt)
 	}
 }

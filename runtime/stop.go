@@ -23,7 +23,7 @@ const (
 // windDown waits for the work to end and then takes the worker apart: claims have stopped; handlers finish or are
 // cancelled; answers are recorded, with heartbeats going on until the last; then everything else ends.
 func (w *Worker) windDown(
-	claiming context.Context, work, support *errgroup.Group, abandon context.CancelCauseFunc, release func(),
+	claiming context.Context, work, support *errgroup.Group, release func(),
 ) error {
 	<-claiming.Done()
 	// From now on, not from when the last claim has come back: a database that hangs must not prolong the drain.
@@ -35,7 +35,7 @@ func (w *Worker) windDown(
 		if n, _ := w.flight.counts(); n > 0 {
 			w.log.Warn("drain is over: cancelling running handlers", "running", n)
 		}
-		abandon(handlers.ErrShutdown)
+		w.flight.abandon(handlers.ErrShutdown)
 	})
 	workErr := work.Wait()
 	if errors.Is(workErr, errIdle) {
@@ -59,7 +59,7 @@ func (w *Worker) leaveStuck() error {
 		return nil
 	}
 	for _, a := range left {
-		a.log.Error("handler did not return after its context was cancelled: left behind, its job runs again once its claim "+
+		a.log().Error("handler did not return after its context was cancelled: left behind, its job runs again once its claim "+
 			"lapses", "since", time.Since(a.started).Round(time.Millisecond))
 	}
 	return fmt.Errorf("%w: %d left behind", ErrHandlersStuck, len(left))

@@ -38,6 +38,7 @@ type Worker struct {
 	flight  *flight
 	claims  *claims
 	answers *answers
+	hands   chan *attempt // to a goroutine that has nothing to do; closed when no more attempts come
 
 	ran      atomic.Bool
 	stopOnce sync.Once
@@ -70,6 +71,7 @@ func New(c *queue.Client, r *handlers.Registry, config Config) (*Worker, error) 
 		flight:   newFlight(config.Concurrency),
 		claims:   newClaims(),
 		answers:  newAnswers(),
+		hands:    make(chan *attempt),
 		stopping: make(chan struct{}),
 	}
 	for _, name := range r.Queues() {
@@ -125,8 +127,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	lasting := context.WithoutCancel(ctx)
 	going, stop := context.WithCancel(ctx)
 	defer stop()
-	working, abandon := context.WithCancelCause(lasting)
-	defer abandon(nil)
 	keeping, release := context.WithCancel(lasting)
 	defer release()
 
@@ -146,7 +146,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	work.Go(func() error { return ended(claiming, w.claimJobs(claiming, working)) })
+	work.Go(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) })
 	work.Go(func() error { return ended(claiming, w.sweepQueues(claiming)) })
 	work.Go(func() error { return ended(claiming, w.announce(claiming)) })
 	work.Go(func() error {
@@ -156,7 +156,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		s := scheduler.New(w.client, scheduler.Config{Owner: w.config.Name, Logger: w.log})
 		work.Go(func() error { return ended(claiming, s.Run(claiming)) })
 	}
-	return w.windDown(claiming, work, support, abandon, release)
+	defer close(w.hands)
+	return w.windDown(claiming, work, support, release)
 }
 
 // ended forgets an error that is only the end of ctx, or would have been tried again but for that.

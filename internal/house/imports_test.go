@@ -36,7 +36,7 @@ var rooms = []room{
 	{
 		dir:   "internal/sqlstore/sqlite",
 		rooms: []string{"internal/sqlstore"},
-		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod"},
+		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod", "github.com/fsnotify/fsnotify"},
 	},
 	{
 		dir:   "internal/sqlstore/postgres",

@@ -41,10 +41,21 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 		sql.Named("kind", kinds[c.Kind]),
 		sql.Named("now", t.now),
 	)
-	if err != nil {
+	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	// RETURNING has no order of its own.
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	if _, err := t.exec(ctx, "claim_take",
+		sql.Named("claimant", c.Claimant),
+		sql.Named("now", t.now),
+		sql.Named("ids", jsonOf(ids)),
+	); err != nil {
+		return nil, err
+	}
+	// The order of a subquery is not one of the whole.
 	slices.SortFunc(rows, func(a, b sqlstore.Row) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
 	})
@@ -73,7 +84,7 @@ func (t *tx) buryExhausted(ctx context.Context, c sqlstore.Claim) error {
 			lapsed = append(lapsed, f)
 		}
 		return nil
-	}, sql.Named("queue", c.Queue), sql.Named("now", t.now))
+	}, sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", bite))
 	if err != nil {
 		return err
 	}

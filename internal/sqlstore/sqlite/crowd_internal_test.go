@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ var rounds = []struct {
 	{"sweep", func(ctx context.Context, t *tx) error {
 		for _, name := range []string{"sweep_expired", "sweep_retention"} {
 			err := t.query(ctx, name, func(*sql.Rows) error { return errors.New("there is nothing to sweep") },
-				sql.Named("queue", "q"), sql.Named("now", t.now))
+				sql.Named("queue", "q"), sql.Named("now", t.now), sql.Named("limit", bite))
 			if err != nil {
 				return err
 			}
@@ -197,6 +198,60 @@ func BenchmarkClaim(b *testing.B) {
 					}
 					b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
 				})
+			}
+		})
+	}
+}
+
+// K93: however much there is to do that nobody has asked for by id, others get their turns in between.
+func TestBites(t *testing.T) {
+	const expired = `INSERT INTO __alkstore_live (queue, payload, run_at, max_attempts, created_at, expires_at)
+		SELECT 'q', x'00', 0, 5, 0, :now - 1 FROM n`
+	const past = `INSERT INTO __alkstore_dead
+		(id, queue, payload, run_at, max_attempts, created_at, died_at, dead_letter_retention_s)
+		SELECT 1000000000 + i, 'q', x'00', 0, 5, 0, 0, 1 FROM n`
+	const spent = `INSERT INTO __alkstore_live (queue, payload, run_at, attempts, max_attempts, created_at)
+		SELECT 'q', x'00', 0, 5, 5, 0 FROM n`
+	sweep := func(ctx context.Context, t *tx) (int64, error) {
+		swept, err := t.sweep(ctx, "q", "expired")
+		return swept.Expired + swept.Dropped, err
+	}
+	dead := func(ctx context.Context, t *tx) (n int64, err error) {
+		err = t.on.(*sql.Conn).QueryRowContext(ctx, "SELECT count(*) FROM __alkstore_dead").Scan(&n)
+		return n, err
+	}
+	for _, tt := range []struct {
+		name, insert string
+		do           func(ctx context.Context, t *tx) (int64, error)
+	}{
+		{"expired", expired, sweep},
+		{"past_retention", past, sweep},
+		{"exhausted", spent, func(ctx context.Context, t *tx) (int64, error) {
+			before, err1 := dead(ctx, t)
+			err2 := claimJobs(ctx, t, 0)
+			after, err3 := dead(ctx, t)
+			return after - before, errors.Join(err1, err2, err3)
+		}},
+	} {
+		t.Run("K93_"+tt.name, func(t *testing.T) {
+			s := crowded(t, 0, tt.insert, 2*bite+1)
+			var took []int64
+			for {
+				var n int64
+				err := s.writing(t.Context(), ordinary, alone, func(ctx context.Context, tx *tx) (err error) {
+					n, err = tt.do(ctx, tx)
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n == 0 {
+					break
+				}
+				took = append(took, n)
+			}
+			if want := []int64{bite, bite, 1}; !slices.Equal(took, want) {
+				t.Errorf("bites: got %v, want %v", took, want)
 			}
 		})
 	}

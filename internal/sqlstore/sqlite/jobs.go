@@ -149,36 +149,51 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 
 // SweepExpired implements [sqlstore.Jobs].
 func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sqlstore.Swept, err error) {
-	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
-		q, now := sql.Named("queue", queue), sql.Named("now", t.now)
-		var deaths []death
-		err := t.query(ctx, "sweep_expired", func(rows *sql.Rows) error {
-			d := death{text: text}
-			deaths = append(deaths, d)
-			return rows.Scan(&deaths[len(deaths)-1].id)
-		}, q, now)
+	for more := true; more; {
+		var part sqlstore.Swept
+		err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
+			part, err = t.sweep(ctx, queue, text)
+			return err
+		})
 		if err != nil {
-			return err
+			return sqlstore.Swept{}, fail("sweep", queue, 0, err)
 		}
-		if err := t.bury(ctx, deaths); err != nil {
-			return err
-		}
-		old, err := t.removals(ctx, "sweep_retention", q, now)
-		if err != nil {
-			return err
-		}
-		if err := t.remove(ctx, "delete_dead", old); err != nil {
-			return err
-		}
-		swept.Expired, swept.Dropped = int64(len(deaths)), int64(len(old.ids))
-		swept.Repaired, err = t.affected(ctx, "sweep_repair", q, now)
-		if swept.Repaired > 0 {
-			t.wake(queue)
-		}
-		return err
-	})
-	if err != nil {
-		return sqlstore.Swept{}, fail("sweep", queue, 0, err)
+		swept.Expired += part.Expired
+		swept.Dropped += part.Dropped
+		swept.Repaired += part.Repaired
+		more = part.Expired == bite || part.Dropped == bite
 	}
 	return swept, nil
+}
+
+// bite is how many jobs one transaction moves or deletes without having been asked for them by id: heartbeats and claims
+// get their turns in between.
+const bite = 500
+
+func (t *tx) sweep(ctx context.Context, queue, text string) (swept sqlstore.Swept, err error) {
+	q, now, limit := sql.Named("queue", queue), sql.Named("now", t.now), sql.Named("limit", bite)
+	var deaths []death
+	err = t.query(ctx, "sweep_expired", func(rows *sql.Rows) error {
+		deaths = append(deaths, death{text: text})
+		return rows.Scan(&deaths[len(deaths)-1].id)
+	}, q, now, limit)
+	if err != nil {
+		return swept, err
+	}
+	if err := t.bury(ctx, deaths); err != nil {
+		return swept, err
+	}
+	old, err := t.removals(ctx, "sweep_retention", q, now, limit)
+	if err != nil {
+		return swept, err
+	}
+	if err := t.remove(ctx, "delete_dead", old); err != nil {
+		return swept, err
+	}
+	swept.Expired, swept.Dropped = int64(len(deaths)), int64(len(old.ids))
+	swept.Repaired, err = t.affected(ctx, "sweep_repair", q, now)
+	if swept.Repaired > 0 {
+		t.wake(queue)
+	}
+	return swept, err
 }

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"sync"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
 // lane says how urgent a write is.
@@ -26,6 +28,10 @@ type call struct {
 	ctx  context.Context // of the caller, who waits meanwhile: this is a function call in a queue
 	size int             // rows that it touches
 	work func(ctx context.Context, t *tx) error
+
+	// Instead of work: new jobs, which are inserted together with those of other calls.
+	jobs []sqlstore.NewJob
+	ids  []int64 // of them, when it is done
 
 	ready chan struct{} // holds one element when the call is done or has to lead
 	leads bool          // set before ready

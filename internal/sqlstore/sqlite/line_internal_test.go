@@ -137,7 +137,7 @@ func TestLine(t *testing.T) {
 		for i := range 5 {
 			queue := fmt.Sprint("q", i)
 			work := func(t *tx) error {
-				_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: queue, Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
+				_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: queue, Stamps: sqlstore.Stamps{MaxAttempts: 1}}}, fired{})
 				if i == 2 {
 					return errors.Join(err, refuse)
 				}
@@ -174,7 +174,7 @@ func TestLine(t *testing.T) {
 			goruntime.Gosched()
 		}
 		c.joins(&all, ordinary, 1, func(t *tx) error {
-			_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
+			_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}}, fired{})
 			return err
 		}, c.wantNil)
 		close(c.release)

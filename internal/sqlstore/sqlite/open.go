@@ -64,6 +64,9 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err := checkOptions(o); err != nil {
 		return nil, err
 	}
+	// For the whole process, and what SQLite does wherever it is built for the system: a commit that does not wait for the
+	// time of the file's last change to be written as well. Where there is no fdatasync, it stays with fsync.
+	_, _ = sqlite.Fdatasync(true)
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}

@@ -60,13 +60,14 @@ func TestPlans(t *testing.T) {
 	s := openStore(t, Options{})
 	for name, want := range map[string][]string{
 		"claim": {
-			live + "INTEGER PRIMARY KEY (rowid=?)",
 			first, further, byID,
 			live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)",
 			live + "INDEX __alkstore_live_suspects (queue=? AND run_at<?)",
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at<?)",
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at=?)",
+			byID,
 		},
+		"claim_take": {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"claim_exhausted": {
 			live + "INDEX __alkstore_live_spent (queue=? AND state=?)",
 			live + "INDEX __alkstore_live_spent (queue=? AND state=? AND claim_expires_at<?)",

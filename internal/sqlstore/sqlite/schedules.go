@@ -148,10 +148,13 @@ func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, er
 
 // fire enqueues one job of a schedule (S7).
 func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundary int64) (int64, error) {
-	t.wake(by.Queue)
-	return t.insert(ctx, &sqlstore.NewJob{
+	ids, err := t.enqueue(ctx, []sqlstore.NewJob{{
 		Queue: by.Queue, Payload: by.Payload, Priority: by.Fire.Priority, ExpiresS: by.Fire.ExpiresS, Stamps: by.Fire.Stamps,
-	}, fired{schedule: by.Name, boundary: boundary})
+	}}, fired{schedule: by.Name, boundary: boundary})
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
 }
 
 func (t *tx) schedule(ctx context.Context, name string) (found *sqlstore.Schedule, err error) {

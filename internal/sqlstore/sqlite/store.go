@@ -37,8 +37,13 @@ var _ sqlstore.Store = (*Store)(nil)
 func (s *Store) writing(
 	ctx context.Context, l lane, size int, work func(ctx context.Context, t *tx) error,
 ) error {
-	woke, err := s.write.do(ctx, l, size, work)
-	for _, queue := range woke {
+	return s.perform(&call{ctx: ctx, size: max(size, 1), work: work}, l)
+}
+
+// perform is writing for a call that is more than work.
+func (s *Store) perform(c *call, l lane) error {
+	err := s.write.do(c, l)
+	for _, queue := range c.woke {
 		s.signals.send(queue)
 	}
 	return err

@@ -2,31 +2,32 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
-// Watch implements [sqlstore.Store]. Other processes are noticed by PRAGMA data_version, which reads a counter in shared
-// memory and touches neither the disk nor a lock.
+// Watch implements [sqlstore.Store]. Other processes are noticed by events of the file system, and confirmed by PRAGMA
+// data_version, which reads a counter in shared memory and touches neither the disk nor a lock. Where there are no events
+// it looks every poll, elsewhere every second at most, in case one was lost.
 func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue string)) error {
 	w := s.signals.subscribe()
 	if w == nil {
 		return fail("watch", "", 0, sqlstore.ErrClosed)
 	}
 	defer s.signals.unsubscribe(w)
-	// The counter belongs to one connection, and a pool hands out any.
-	own := openPool(s.path, s.options, reader, 1)
-	defer func() { _ = own.Close() }() // only ever read
-	on := newSession(own)
+	events := listen(s.files.path)
+	defer events.close()
+	look := s.newLook(ctx)
+	defer look.close()
 
-	tick := time.NewTicker(poll)
+	tick := time.NewTicker(events.poll(poll))
 	defer tick.Stop()
-	version, _ := dataVersion(ctx, on)
 	wake("") // for what was written between the caller's last look and this one
-	met := s.files.meet()
 	for {
+		byEvent := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -38,23 +39,69 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			for _, queue := range queues {
 				wake(queue)
 			}
+			continue
+		case e := <-events.event():
+			if !events.about(e) {
+				continue
+			}
+			byEvent = true
+		case <-events.trouble():
+			byEvent = true
+		case <-events.again.C:
+			if events.early == 0 { // calm is over
+				events.listenAgain()
+				continue
+			}
+			byEvent = true
 		case <-tick.C:
-			// A failed look is a wake-up as well: the claim that follows meets the same trouble and reports it.
-			v, err := dataVersion(ctx, on)
-			if err != nil {
-				met = beside{} // the connection may be another one the next time
-			} else if met.wal == nil {
-				met = s.files.meet()
-			}
-			if err := s.files.look(met); err != nil {
-				return fail("watch", "", 0, err)
-			}
-			if err != nil || v != version {
-				version = v
-				wake("")
-			}
+		}
+		changed, err := look.changed(ctx)
+		if err != nil {
+			return fail("watch", "", 0, err)
+		}
+		if changed {
+			wake("")
+		}
+		if byEvent {
+			events.looked(changed)
 		}
 	}
+}
+
+// look tells whether anybody has changed the database since the last time.
+type look struct {
+	files   *witness
+	seen    *sight
+	pool    *sql.DB // of one connection: the counter is each connection's own
+	on      *session
+	version int64
+}
+
+func (s *Store) newLook(ctx context.Context) *look {
+	pool := openPool(s.path, s.options, reader, 1)
+	l := &look{files: s.files, pool: pool, on: newSession(pool)}
+	l.version, _ = dataVersion(ctx, l.on)
+	l.seen = s.files.meet() // after the first read, which opens them
+	return l
+}
+
+// changed takes a failed look for a change: the claim that follows meets the same trouble and reports it. Its error is
+// that of files that are gone.
+func (l *look) changed(ctx context.Context) (changed bool, err error) {
+	version, failed := dataVersion(ctx, l.on)
+	if failed != nil {
+		l.seen = &sight{} // the connection may be another one the next time
+	} else if l.seen.wal == nil {
+		l.seen = l.files.meet()
+	}
+	changed = failed != nil || version != l.version
+	l.version = version
+	return changed, l.files.look(l.seen)
+}
+
+func (l *look) close() {
+	_ = l.on.close()
+	_ = l.pool.Close() // only ever read
 }
 
 func dataVersion(ctx context.Context, on *session) (version int64, err error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -19,6 +20,10 @@ type witness struct {
 	main os.FileInfo
 	lost atomic.Pointer[error]
 }
+
+// unsettled is how long after a change of the directory another one may go by without a trace: file systems keep the
+// time of it in ticks of some milliseconds, the coarsest in two seconds.
+const unsettled = 3 * time.Second
 
 func newWitness(path string) (*witness, error) {
 	resolved, err := filepath.EvalSymlinks(path)
@@ -40,24 +45,36 @@ func (w *witness) err() error {
 	return nil
 }
 
-// beside are the WAL and its index while a connection is open: SQLite deletes them only when the last one is closed.
-type beside struct {
-	wal, shm os.FileInfo // nil: not there
+// sight is what a connection sees of its files, and when the directory has changed for the last time. Not for concurrent
+// use.
+type sight struct {
+	wal, shm os.FileInfo // nil: not there. SQLite deletes them only when the last connection is closed
+	dir      os.FileInfo // nil: look at each file
 }
 
-// meet remembers the files that a connection has just opened. A connection that has not read yet has none.
-func (w *witness) meet() beside {
+// meet remembers the files that a connection has just opened. A connection that has not read yet has none beside the
+// main one.
+func (w *witness) meet() *sight {
 	wal, _ := identity(w.path + "-wal")
 	shm, _ := identity(w.path + "-shm")
-	return beside{wal: wal, shm: shm}
+	return &sight{wal: wal, shm: shm}
 }
 
-// look says whether the files are still those of the connection that met b. An error is final for the whole store.
-func (w *witness) look(b beside) error {
+// look says whether the files are still those of the connection that met them. An error is final for the whole store.
+//
+// It stands before and after each transaction, so it does not ask for each file as long as no name in their directory has
+// been added, removed or given to another file since they were all found to be there.
+func (w *witness) look(seen *sight) error {
+	dir, err := os.Stat(filepath.Dir(w.path))
+	if err == nil && seen.dir != nil && os.SameFile(seen.dir, dir) && dir.ModTime().Equal(seen.dir.ModTime()) {
+		return w.err()
+	}
+	seen.dir = nil
+	var latest time.Time
 	for _, f := range []struct {
 		path string
 		info os.FileInfo
-	}{{w.path, w.main}, {w.path + "-wal", b.wal}, {w.path + "-shm", b.shm}} {
+	}{{w.path, w.main}, {w.path + "-wal", seen.wal}, {w.path + "-shm", seen.shm}} {
 		if f.info == nil {
 			continue
 		}
@@ -68,12 +85,19 @@ func (w *witness) look(b beside) error {
 			what = "removed"
 		case err == nil && !os.SameFile(f.info, now):
 			what = "replaced"
-		default:
-			continue // that the name cannot be asked for now says nothing
+		default: // that the name cannot be asked for now says nothing
+			if err == nil && now.ModTime().After(latest) {
+				latest = now.ModTime()
+			}
+			continue
 		}
 		gone := fmt.Errorf("%w: %q was %s: stop every process that uses the database before it is put back, then start them again",
 			sqlstore.ErrGone, f.path, what)
 		w.lost.CompareAndSwap(nil, &gone)
+	}
+	// The file system has set both times, so they can be compared; this machine's clock may be another.
+	if err == nil && w.err() == nil && latest.Sub(dir.ModTime()) > unsettled {
+		seen.dir = dir
 	}
 	return w.err()
 }

@@ -23,7 +23,7 @@ type writer struct {
 	// These belong to whoever leads the line.
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
-	met    *beside // nil until the connection has begun its first transaction
+	seen   *sight // nil until the connection has begun its first transaction
 	closed bool
 }
 
@@ -42,28 +42,25 @@ func (t *tx) wake(queue string) { t.woke = append(t.woke, queue) }
 // which work may be run a second time. Work that calls back into somebody's code should therefore be alone.
 //
 // Once work has begun, the end of ctx no longer matters: a cancelled caller never leaves a half-done statement behind.
-func (w *writer) do(
-	ctx context.Context, l lane, size int, work func(ctx context.Context, t *tx) error,
-) (woke []string, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func (w *writer) do(c *call, l lane) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
 	}
-	c := &call{ctx: ctx, size: max(size, 1), work: work}
 	if leads := w.line.join(c, l); !leads {
 		select {
 		case <-c.ready:
-		case <-ctx.Done():
+		case <-c.ctx.Done():
 			if w.line.quit(c) {
-				return nil, ctx.Err()
+				return c.ctx.Err()
 			}
 			<-c.ready
 		}
 		if !c.leads {
-			return c.woke, c.err
+			return c.err
 		}
 	}
 	w.lead(c)
-	return c.woke, c.err
+	return c.err
 }
 
 // lead runs a batch and wakes the others of it.
@@ -115,11 +112,10 @@ func (w *writer) transact(batch []*call) (again []*call) {
 			w.mend()
 		}
 	}()
-	if w.met == nil {
-		met := w.files.meet()
-		w.met = &met
+	if w.seen == nil {
+		w.seen = w.files.meet()
 	}
-	if err := w.files.look(*w.met); err != nil { // before anything is written to a file that is not ours
+	if err := w.files.look(w.seen); err != nil { // before anything is written to a file that is not ours
 		settle(err)
 		return nil
 	}
@@ -129,23 +125,49 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		settle(err)
 		return nil
 	}
-	for _, c := range batch {
-		t.woke = nil
-		if err := c.work(ctx, t); err != nil {
-			if len(batch) > 1 && !sqlstore.Transient(kind(err)) {
-				return batch
-			}
-			settle(err)
-			return nil
+	if err := t.run(ctx, batch); err != nil {
+		if len(batch) > 1 && !sqlstore.Transient(kind(err)) {
+			return batch
 		}
-		c.woke = t.woke
+		settle(err)
+		return nil
 	}
 	if _, err := w.on.exec(ctx, "commit"); err != nil {
 		settle(fmt.Errorf("commit: %w", err))
 		return nil
 	}
 	committed = true
-	settle(w.files.look(*w.met)) // a commit into a file that is gone is none
+	settle(w.files.look(w.seen)) // a commit into a file that is gone is none
+	return nil
+}
+
+// run does what the calls of a batch ask for.
+func (t *tx) run(ctx context.Context, batch []*call) error {
+	var inserts []*call
+	var jobs []sqlstore.NewJob
+	for _, c := range batch {
+		if c.work == nil {
+			inserts, jobs = append(inserts, c), append(jobs, c.jobs...)
+			continue
+		}
+		t.woke = nil
+		if err := c.work(ctx, t); err != nil {
+			return err
+		}
+		c.woke = t.woke
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	t.woke = nil
+	ids, err := t.enqueue(ctx, jobs, fired{})
+	if err != nil {
+		return err
+	}
+	inserts[0].woke = t.woke // it does not matter who wakes
+	for _, c := range inserts {
+		c.ids, ids = ids[:len(c.jobs):len(c.jobs)], ids[len(c.jobs):]
+	}
 	return nil
 }
 
@@ -156,15 +178,14 @@ const briefly = 25 * time.Millisecond
 // the lock leave, and the others wait on.
 //
 // SQLite looks for a lock ever more rarely, ten times a second in the end, so that a process that writes without a break
-// would keep the heartbeats of another waiting for seconds. Hence it waits briefly, again and again.
+// would keep the heartbeats of another waiting for seconds. Hence it waits briefly, again and again, and between two of
+// these it is soon enough to see who has given up: contexts that may end cost more than all else here.
 func (w *writer) begin(batch []*call) ([]*call, error) {
 	for left := w.patience; ; left -= briefly {
-		ctx, release := waiting(batch)
-		err := w.connect(ctx)
+		err := w.connect()
 		if err == nil {
-			_, err = w.on.exec(ctx, "begin")
+			_, err = w.on.exec(context.Background(), "begin")
 		}
-		release()
 		if err == nil {
 			return batch, nil
 		}
@@ -179,41 +200,18 @@ func (w *writer) begin(batch []*call) ([]*call, error) {
 				staying = append(staying, c)
 			}
 		}
-		if len(staying) == 0 || over && len(staying) == len(batch) {
+		if len(staying) == 0 || over {
 			return staying, err
 		}
 		batch = staying
 	}
 }
 
-// waiting is a context that ends when that of any call does.
-func waiting(batch []*call) (ctx context.Context, release func()) {
-	if len(batch) == 1 {
-		return batch[0].ctx, func() {}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stops := []func() bool{}
-	for _, c := range batch {
-		if c.ctx.Done() != nil {
-			stops = append(stops, context.AfterFunc(c.ctx, cancel))
-		}
-	}
-	if len(stops) == 0 {
-		cancel()
-		return context.Background(), func() {}
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel()
-	}
-}
-
-func (w *writer) connect(ctx context.Context) error {
+func (w *writer) connect() error {
 	if w.conn != nil {
 		return nil
 	}
+	ctx := context.Background()
 	conn, err := w.pool.Conn(ctx)
 	if err != nil {
 		return err
@@ -242,7 +240,7 @@ func (w *writer) drop() {
 	_ = w.on.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
-	w.conn, w.on, w.met = nil, nil, nil
+	w.conn, w.on, w.seen = nil, nil, nil
 }
 
 // close waits for the calls in line and refuses those to come.

@@ -1,9 +1,12 @@
--- Hands out up to :limit jobs of :queue (C1-C5). :kind is any, proven or suspects: a suspect is a job whose claim has
--- lapsed without a word, now or before. (IN, since SQLite plans a statement anew for each value of a parameter that it
--- compares with the condition of a partial index.)
+-- What a claim of up to :limit jobs of :queue hands out (C1-C5), each as it will be once claim_take.sql has run. :kind is
+-- any, proven or suspects: a suspect is a job whose claim has lapsed without a word, now or before. (IN, since SQLite plans
+-- a statement anew for each value of a parameter that it compares with the condition of a partial index.)
 --
 -- A plain ORDER BY over the ready index would read every delayed job of a higher priority before the first ready one.
 -- So the index is entered once for each distinct priority, and each gives its first :limit ready jobs.
+--
+-- An UPDATE with RETURNING would say all of this at once and take twice as long: it copies each row to a table of its own
+-- before it hands it out. The write lock is held from here to there.
 WITH RECURSIVE
 level (priority) AS (
     SELECT (
@@ -46,16 +49,12 @@ candidate (id, priority, run_at) AS (
     WHERE :kind IN ('any', 'suspects') AND queue = :queue AND state = 'processing' AND claim_expires_at IS NULL
         AND attempts < max_attempts AND (expires_at IS NULL OR expires_at >= :now)
 )
-UPDATE __alkstore_live SET
-    state            = 'processing',
-    claimant         = :claimant,
-    claimed_at       = :now,
-    claim_expires_at = :now + visibility_timeout_s,
-    attempts         = attempts + 1,
-    fence            = fence + 1,
-    lapsed_fence     = CASE WHEN state = 'processing' THEN fence ELSE lapsed_fence END
-WHERE id IN (SELECT id FROM candidate ORDER BY priority DESC, run_at, id LIMIT 0 + :limit)
-RETURNING
-    id, queue, state, payload, payload_size, spilled, priority, run_at, claimant, claimed_at, claim_expires_at,
-    attempts, max_attempts, created_at, expires_at, visibility_timeout_s, backoff_base_s, dead_letter_retention_s,
-    fence, lapsed_fence, last_error, NULL AS died_at, schedule, scheduled_for;
+SELECT
+    job.id, queue, 'processing' AS state, payload, payload_size, spilled, job.priority, job.run_at, :claimant AS claimant,
+    :now AS claimed_at, :now + visibility_timeout_s AS claim_expires_at, attempts + 1 AS attempts, max_attempts,
+    created_at, expires_at, visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence + 1 AS fence,
+    CASE WHEN state = 'processing' THEN fence ELSE lapsed_fence END AS lapsed_fence, last_error, NULL AS died_at, schedule,
+    scheduled_for
+FROM (SELECT id FROM candidate ORDER BY priority DESC, run_at, id LIMIT 0 + :limit) AS chosen
+CROSS JOIN __alkstore_live AS job
+WHERE job.id = chosen.id;

@@ -1,4 +1,5 @@
 -- Claimable jobs that have no attempts left (C6). Three parts, since one index serves each of them and none serves an OR.
+-- No claim has to bury more than :limit of them: those left are not handed out either.
 SELECT id, CAST(fence AS INTEGER), CAST(attempts AS INTEGER), false AS lapsed
 FROM __alkstore_live
 WHERE queue = :queue AND attempts >= max_attempts AND state = 'pending' AND run_at <= :now
@@ -13,4 +14,4 @@ SELECT id, CAST(fence AS INTEGER), CAST(attempts AS INTEGER), true
 FROM __alkstore_live
 WHERE queue = :queue AND attempts >= max_attempts AND state = 'processing' AND claim_expires_at IS NULL
     AND (expires_at IS NULL OR expires_at >= :now)
-ORDER BY 1;
+LIMIT 0 + :limit;

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// calm is how long after a wake-up events are left to gather: a process that writes without a break, be it this one,
+	// causes some hundred looks a second and not one for each commit.
+	calm = 3 * time.Millisecond
+
+	// The WAL is written before a commit, which then waits for the disk: a look that comes too early is repeated, ever
+	// later, so many times.
+	soonest = 100 * time.Microsecond
+	looks   = 9 // 51 ms in all
+
+	// net is how often to look all the same where events work.
+	net = time.Second
+)
+
+// events tells when the WAL has been written to, by any process.
+type events struct {
+	watcher *fsnotify.Watcher // nil: there are none
+	path    string
+	again   *time.Timer
+	deaf    bool // until the timer
+	early   int  // looks that came too early
+}
+
+// listen begins to tell. Where the system has no events for files, or only such as need them opened, there are none:
+// closing the file again would drop SQLite's locks on it (K66), which rules kqueue out.
+func listen(path string) *events {
+	e := &events{path: path, again: time.NewTimer(time.Hour)}
+	e.again.Stop()
+	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+		return e
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return e // too many of them, perhaps: polling does
+	}
+	if err := watcher.Add(filepath.Dir(path)); err != nil {
+		_ = watcher.Close()
+		return e
+	}
+	e.watcher = watcher
+	return e
+}
+
+// poll is how often to look besides.
+func (e *events) poll(wanted time.Duration) time.Duration {
+	if e.watcher == nil {
+		return wanted
+	}
+	return max(wanted, net)
+}
+
+// event is what to wait for. While it is deaf the system gathers: many writes in a row become one event.
+func (e *events) event() <-chan fsnotify.Event {
+	if e.watcher == nil || e.deaf {
+		return nil
+	}
+	return e.watcher.Events
+}
+
+// trouble is what to wait for too. An event may have been lost by it.
+func (e *events) trouble() <-chan error {
+	if e.watcher == nil || e.deaf {
+		return nil
+	}
+	return e.watcher.Errors
+}
+
+// about says whether an event is reason to look: a commit, or a file that comes or goes.
+func (e *events) about(event fsnotify.Event) bool {
+	beside, ours := strings.CutPrefix(event.Name, e.path)
+	switch {
+	case !ours || beside != "" && beside != "-wal" && beside != "-shm":
+		return false
+	case event.Has(fsnotify.Write):
+		return beside == "-wal"
+	}
+	return true
+}
+
+// looked plans the next look after one that was due to an event.
+func (e *events) looked(changed bool) {
+	e.deaf = true
+	switch {
+	case changed:
+		e.early = 0
+		e.again.Reset(calm)
+	case e.early < looks:
+		e.again.Reset(soonest << e.early)
+		e.early++
+	default:
+		e.listenAgain()
+	}
+}
+
+func (e *events) listenAgain() { e.deaf, e.early = false, 0 }
+
+func (e *events) close() {
+	e.again.Stop()
+	if e.watcher != nil {
+		_ = e.watcher.Close() // nothing is left to be told
+	}
+}
