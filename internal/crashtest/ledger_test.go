@@ -28,8 +28,9 @@ func openLedger(path, worker string) (*ledger, error) {
 const (
 	started = "start"
 	ended   = "end"
-	cut     = "cut"  // the handler returned because its context had ended
-	killed  = "kill" // a process was killed, by the test
+	cut     = "cut"    // the handler returned because its context had ended
+	killed  = "kill"   // a process was killed, by the test
+	stored  = "stored" // the producer was told so
 )
 
 // entry is one line.

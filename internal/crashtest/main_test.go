@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
@@ -24,7 +25,7 @@ const partVariable = "ALKWORKER_CRASHTEST_PART"
 
 // part is what one process does. It ends when its work is done, on SIGTERM, or when the test does.
 type part struct {
-	Role   string // worker, claimer, holder or locker
+	Role   string // worker, claimer, holder, locker or producer
 	Name   string // as it appears in the ledger
 	DB     string
 	Ledger string
@@ -37,6 +38,10 @@ type part struct {
 	Limit       int           // of the queue
 	Drain       time.Duration // zero: 30 s
 	Poll        time.Duration // zero: 100 ms
+
+	// For a producer.
+	Lease time.Duration // of its jobs
+	Pause time.Duration // between two calls
 
 	// For a claimer.
 	Goroutines int
@@ -51,7 +56,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(pgtest.Main(m))
 }
 
 // stage is what every part stands on.
@@ -84,6 +89,7 @@ func play(text string) (err error) {
 	if s.client, err = queue.Open(ctx, s.DB, s.config()); err != nil {
 		return err
 	}
+	say("connected")
 	if s.ledger, err = openLedger(s.Ledger, s.Name); err != nil {
 		return err
 	}
@@ -92,6 +98,8 @@ func play(text string) (err error) {
 		err = s.work(ctx)
 	case "claimer":
 		err = s.claim(ctx)
+	case "producer":
+		err = s.produce(ctx)
 	case "holder":
 		err = s.hold(ctx)
 	default:

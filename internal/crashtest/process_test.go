@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
@@ -34,10 +35,32 @@ type scene struct {
 	casts  int
 }
 
+// stager makes an empty database for one test.
+type stager func(t *testing.T) *scene
+
+// everywhere runs a proof over both kinds of databases.
+func everywhere(t *testing.T, proof func(t *testing.T, newScene stager)) {
+	t.Run("file", func(t *testing.T) { proof(t, newScene) })
+	t.Run("server", func(t *testing.T) {
+		if _, ok := pgtest.New(t); !ok {
+			return
+		}
+		proof(t, func(t *testing.T) *scene {
+			t.Helper()
+			db, _ := pgtest.New(t)
+			return newSceneOn(t, db.DSN())
+		})
+	})
+}
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	dir := t.TempDir()
-	s := &scene{T: t, db: filepath.Join(dir, "jobs.db"), path: filepath.Join(dir, "ledger")}
+	return newSceneOn(t, filepath.Join(t.TempDir(), "jobs.db"))
+}
+
+func newSceneOn(t *testing.T, db string) *scene {
+	t.Helper()
+	s := &scene{T: t, db: db, path: filepath.Join(t.TempDir(), "ledger")}
 	var err error
 	if s.client, err = queue.Open(t.Context(), s.db, part{}.config()); err != nil {
 		t.Fatal(err)
@@ -173,7 +196,10 @@ func (p *process) signal(s syscall.Signal) {
 // that but to wait.
 func (p *process) freeze() {
 	p.scene.Helper()
-	unlock := p.scene.lock()
+	unlock := func() {}
+	if !strings.HasPrefix(p.scene.db, "postgres:") { // a server finishes what it was sent
+		unlock = p.scene.lock()
+	}
 	p.signal(syscall.SIGSTOP)
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
