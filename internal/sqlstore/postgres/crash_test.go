@@ -1,12 +1,8 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
@@ -20,116 +16,19 @@ func TestServerDies(t *testing.T) {
 		return
 	}
 	t.Run("K87_nothing_acknowledged_is_lost_and_claims_resume", func(t *testing.T) {
-		const crashes, producers, workers = 3, 3, 3
-		db := server.New(t)
-		var mu sync.Mutex
-		enqueued, acked := make(map[int64]bool), make(map[int64]int)
-		maybe := make(map[int64]bool) // the answer to their ack was lost
-		var lastClaim atomic.Int64
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		transient := func(err error) {
-			if ctx.Err() == nil && !sqlstore.Transient(err) {
-				t.Errorf("got %v, want an error that may pass", err)
-			}
-		}
-		var all sync.WaitGroup
-		var stores []*postgres.Store
-		for range producers {
-			s := open(t, db.DSN(), postgres.Options{})
-			stores = append(stores, s)
-			all.Go(func() {
-				j := newJob("q")
-				j.Stamps.VisibilityTimeoutS, j.Stamps.MaxAttempts = 2, 1000
-				for ctx.Err() == nil {
-					ids, err := s.Enqueue(ctx, jobs(5, j))
-					if err != nil {
-						transient(err)
-						<-time.After(10 * time.Millisecond)
-						continue
-					}
-					mu.Lock()
-					for _, id := range ids {
-						enqueued[id] = true
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		working, finish := context.WithCancel(context.WithoutCancel(t.Context()))
-		defer finish()
-		for range workers {
-			s := open(t, db.DSN(), postgres.Options{})
-			stores = append(stores, s)
-			all.Go(func() {
-				for working.Err() == nil {
-					rows, err := s.ClaimBatch(working, claimOf("q", 20))
-					if err != nil || len(rows) == 0 {
-						<-time.After(10 * time.Millisecond)
-						continue
-					}
-					lastClaim.Store(time.Now().UnixNano())
-					answers, err := s.AckBatch(working, handles(rows))
-					mu.Lock()
-					for i, r := range rows {
-						if err != nil {
-							maybe[r.ID] = true
-						} else if answers[i] {
-							acked[r.ID]++
-						}
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		count := func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(acked)
-		}
+		const crashes = 3
+		l := startLoad(t, server.New(t).DSN())
 		for range crashes {
-			before := count()
-			until(t, "load", func() bool { return count() > before+200 })
+			l.moves(t)
 			if err := server.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
-			back := time.Now()
-			until(t, "claims resume", func() bool { return lastClaim.Load() > back.UnixNano() })
-			took := time.Duration(lastClaim.Load() - back.UnixNano())
-			t.Logf("first claim %v after the server was back", took.Round(time.Millisecond))
-			if took > 10*time.Second {
-				t.Errorf("claims resumed after %v", took)
-			}
+			l.resumes(t, "the server was back")
 		}
-		stop()
-		s := stores[0]
-		until(t, "all is done", func() bool {
-			stats, err := s.Stats(t.Context())
-			return err == nil && len(stats) == 0
-		})
-		finish()
-		all.Wait()
-		lost := 0
-		for id := range enqueued {
-			if acked[id] == 0 && !maybe[id] {
-				lost++
-			}
-		}
-		for id, n := range acked {
-			if n > 1 {
-				t.Errorf("job %d was acked %d times", id, n)
-			}
-		}
-		t.Logf("%d enqueued, %d acked, %d with an unknown answer", len(enqueued), len(acked), len(maybe))
-		if lost > 0 {
-			t.Errorf("%d jobs were acknowledged and are gone", lost)
-		}
-		for _, s := range stores {
-			healthy(t, s)
-		}
+		l.end(t)
 	})
 	t.Run("K38_goroutines_and_connections_are_flat_while_the_server_is_away", func(t *testing.T) {
 		db := server.New(t)

@@ -25,6 +25,8 @@ type Server struct {
 	URL  string // of its database, over a socket in the file system
 	Port int    // on the loopback interface, for what stands in between
 
+	settings []string
+
 	bin    string // folder of the programs
 	dir    string
 	owner  *owner
@@ -87,19 +89,49 @@ func start(settings ...string) (_ *Server, err error) {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	// A crash of the machine may cost this server its data; one of the server does not.
-	settings = append([]string{"fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=128MB"}, settings...)
+	s.settings = append([]string{"fsync=off", "full_page_writes=off", "max_connections=300", "shared_buffers=128MB"}, settings...)
+	err = s.launch()
+	return s, err
+}
+
+// launch starts the server for the first time.
+func (s *Server) launch() (err error) {
 	for range 3 { // the port may be taken by the time the server wants it
 		if s.Port, err = freePort(context.Background()); err != nil {
-			return nil, err
+			return err
 		}
-		s.URL = fmt.Sprintf("postgres:///postgres?host=%s&port=%d&user=postgres", dir, s.Port)
-		if err = s.configure(settings); err == nil {
+		s.URL = fmt.Sprintf("postgres:///postgres?host=%s&port=%d&user=postgres", s.dir, s.Port)
+		if err = s.configure(s.settings); err == nil {
 			if err = s.Start(); err == nil {
-				return s, nil
+				return nil
 			}
 		}
 	}
-	return nil, err
+	return err
+}
+
+// NewStandby starts a server that follows this one and can be read.
+func (s *Server) NewStandby(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgtest-*") //nolint:usetesting // like that of every server: TempDir has no room for a socket's name
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Server{bin: s.bin, dir: dir, owner: s.owner}
+	if err := errors.Join(b.owner.own(dir), b.guard()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.stop)
+	backup := b.command("pg_basebackup", "--pgdata="+b.data(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync",
+		"--host="+s.dir, fmt.Sprint("--port=", s.Port), "--username=postgres")
+	if out, err := backup.CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v: %s", err, out)
+	}
+	b.settings = append(slices.Clone(s.settings), fmt.Sprintf("primary_conninfo='host=%s port=%d user=postgres'", s.dir, s.Port))
+	if err := b.launch(); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
