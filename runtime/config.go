@@ -30,7 +30,9 @@ type Config struct {
 	Drain time.Duration
 
 	// PollInterval is how often to look for jobs that other processes have enqueued; a look is one read and touches no
-	// disk. Zero means 100 ms, the least is 1 ms. Jobs of this process are noticed at once.
+	// disk. Zero means 100 ms, the least is 1 ms. Jobs of this process are noticed at once, and where the system tells of
+	// changes to files (Linux, Windows) those of others too: then a look each second, or each PollInterval if that is
+	// longer, is only for what it may have missed.
 	PollInterval time.Duration
 
 	// SweepInterval is how often to move what has expired to the dead letters, and to drop dead jobs past their retention.

@@ -21,7 +21,7 @@ import (
 // sequences is how many random sequences of operations go test does with each store, and length how many operations one
 // has on average.
 const (
-	sequences = 500
+	sequences = 2_000
 	length    = 20
 )
 
@@ -36,10 +36,10 @@ func TestModel(t *testing.T) {
 				return
 			}
 			handles := []sqlstore.Store{d.exactHandle(t), d.exactHandle(t)}
-			steps, each := 0, sequences/5
+			steps, each := 0, sequences/20
 			setFlag(t, "rapid.checks", strconv.Itoa(each))
 			setFlag(t, "rapid.steps", strconv.Itoa(length))
-			n := rounds(t, 5/s.part, func(t *testing.T, seed uint64) {
+			n := rounds(t, 20/s.part, func(t *testing.T, seed uint64) {
 				setFlag(t, "rapid.seed", strconv.FormatUint(seed, 10))
 				rapid.Check(t, func(rt *rapid.T) {
 					w := newTwins(t, rt, d, handles)

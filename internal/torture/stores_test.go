@@ -29,7 +29,7 @@ var stores = []struct {
 	part int
 }{
 	{name: "sqlite", create: newSQLite, wraps: true, part: 1},
-	{name: "postgres", create: newPostgres, parallel: true, part: 5}, // each call goes over a socket
+	{name: "postgres", create: newPostgres, parallel: true, part: 10}, // each call goes over a socket
 }
 
 // wrapper puts a driver of a test around that of a store; nil leaves it as it is.
