@@ -38,8 +38,11 @@ fuzz-short: ## every fuzz target for FUZZTIME (20s) each
 fuzz: ## every fuzz target for TORTURE (10m) each
 	@$(MAKE) --no-print-directory fuzz-short FUZZTIME=$(TORTURE)
 
-torture: ## every proof of internal/torture for TORTURE (10m): make torture TORTURE=2h; TORTURE_SEED repeats a run
-	TORTURE=$(TORTURE) go test -count=1 -timeout 0 -v ./internal/torture
+torture: ## chaos, and every proof of internal/torture, for TORTURE (10m) each; TORTURE_SEED repeats a run
+	@export TORTURE=$(TORTURE); status=0; \
+	go test -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/crashtest || status=1; \
+	go test -count=1 -timeout 0 -v ./internal/torture || status=1; \
+	exit $$status
 
 vet: ## go vet, also of the code for other systems
 	go vet ./...

@@ -32,7 +32,8 @@ type Job struct {
 	Fence       int64 // claims over the job's whole life; with ID it names one claim
 
 	// Suspect: an earlier claim of the job ended without a word and it has not answered since, so it may be what killed
-	// its worker. A worker does well to start such jobs one at a time.
+	// its worker. A worker does well not to start such jobs side by side for long: the more attempts one has lost, the more
+	// likely it is the one.
 	Suspect bool
 
 	VisibilityTimeout   time.Duration

@@ -225,17 +225,13 @@ func (w *Worker) look(ctx context.Context, outlooks []*outlook) (asked bool, err
 // claimFrom claims up to n jobs of one queue, at least one, and starts them.
 func (w *Worker) claimFrom(ctx, lasting context.Context, o *outlook, n int) (claimed int, err error) {
 	now := time.Now()
-	suspects := 0
-	if (o.suspected || !now.Before(o.suspectAt)) && w.flight.roomForSuspect() {
-		o.suspectAt = now.Add(suspectInterval)
-		if suspects, err = w.claimBy(ctx, lasting, o, 1, w.client.ClaimSuspects); err != nil {
-			return 0, err
+	if o.suspected || !now.Before(o.suspectAt) {
+		if claimed, err = w.claimSuspects(ctx, lasting, o, n); err != nil {
+			return claimed, err
 		}
-		o.suspected = suspects > 0
 	}
-	claimed = suspects
-	if n > suspects {
-		proven, err := w.claimBy(ctx, lasting, o, n-suspects, w.client.ClaimProven)
+	if n > claimed {
+		proven, _, err := w.claimBy(ctx, lasting, o, n-claimed, w.client.ClaimProven)
 		if err != nil {
 			return claimed, err
 		}
@@ -255,24 +251,46 @@ func (w *Worker) claimFrom(ctx, lasting context.Context, o *outlook, n int) (cla
 	return claimed, nil
 }
 
+// claimSuspects claims up to n suspects, one by one: any may have to be on its own. They come before the proven, since
+// they ran before.
+func (w *Worker) claimSuspects(ctx, lasting context.Context, o *outlook, n int) (claimed int, err error) {
+	for claimed < n && w.flight.roomForSuspect() {
+		o.suspectAt = time.Now().Add(suspectInterval)
+		one, started, err := w.claimBy(ctx, lasting, o, 1, w.client.ClaimSuspects)
+		if err != nil {
+			return claimed, err
+		}
+		claimed += one
+		o.suspected = one > 0
+		if started == 0 {
+			break // none is left, or this one must wait until it is alone
+		}
+	}
+	return claimed, nil
+}
+
 type claimer func(ctx context.Context, queue, claimant string, n int) ([]*queue.Job, error)
 
-func (w *Worker) claimBy(ctx, lasting context.Context, o *outlook, n int, claim claimer) (claimed int, err error) {
+func (w *Worker) claimBy(
+	ctx, lasting context.Context, o *outlook, n int, claim claimer,
+) (claimed, started int, err error) {
 	asked := time.Now()
 	jobs, err := claim(ctx, o.Name, w.config.Name, n)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for i, job := range jobs {
 		if w.stopped(ctx) {
 			w.handBack(jobs[i:], 0) // a stop came while we claimed
 			break
 		}
-		if !w.start(lasting, o.line, job, asked) {
+		if w.start(lasting, o.line, job, asked) {
+			started++
+		} else {
 			w.handBack(jobs[i:i+1], max(job.VisibilityTimeout/heartbeats, time.Second))
 		}
 	}
-	return len(jobs), nil
+	return len(jobs), started, nil
 }
 
 // handBack releases jobs that were never started, without spending their attempts.

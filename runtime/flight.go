@@ -93,9 +93,11 @@ func (f *flight) roomForSuspect() bool {
 
 // enter takes a slot for a claim that was asked for at the given time: the lease cannot have started earlier.
 //
-// A suspect may be what killed its worker. Suspects start one at a time, the next when the last has returned or has
-// outlived a heartbeat; and one on its last attempt runs beside no other suspect, or a job that kills its process would
-// take an innocent one to the dead letters. enter refuses that one while there are others. // K25
+// A suspect may be what killed its worker. Most are not: all that a dead worker held are suspects, and they must not queue
+// up behind one another, a heartbeat each, for nothing. So a suspect that can afford it has the benefit of the doubt and
+// starts at once. The others start one at a time, the next when the last has returned or has outlived a heartbeat; and one
+// on its last attempt runs beside no other suspect, or a job that kills its process would take an innocent one to the dead
+// letters. enter refuses that one while there are others. // K25
 func (f *flight) enter(a *attempt, asked time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +106,9 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 			return false
 		}
 		f.suspects++
-		f.probation = a
+		if !trusted(a.job) {
+			f.probation = a
+		}
 	}
 	if f.taken == 0 {
 		f.landed = make(chan struct{})
@@ -128,6 +132,10 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 func (a *attempt) beatDue() time.Time {
 	return a.leaseEnd.Add(-a.lease() * (heartbeats - 1) / heartbeats)
 }
+
+// trusted says whether it is too early to think that a suspect kills its worker: no more than two of its attempts may
+// have done so, and most are left. Whoever runs beside a killer loses no more than these two along with it.
+func trusted(j *queue.Job) bool { return j.Attempt <= 3 && 2*j.Attempt <= j.MaxAttempts }
 
 func lastAttempt(j *queue.Job) bool { return j.Attempt >= j.MaxAttempts }
 

@@ -33,12 +33,13 @@ func (f *fatal) live(d time.Duration) {
 	f.done = make(map[int64]int)
 	for {
 		dead := make(chan struct{})
+		die := sync.OnceFunc(func() { close(dead) })
 		var p *process
 		p = f.prepare(f.config, serve("q", f.ledger.handler(func(ctx context.Context, job *queue.Job) error {
 			if slices.Contains(f.killers, job.ID) {
 				sleep(100 * time.Millisecond)
 				p.kill()
-				close(dead) // twice would mean that two of them ran at the same time
+				die()
 			}
 			select {
 			case <-dead:
@@ -91,6 +92,23 @@ func TestSuspects(t *testing.T) {
 		})
 	}
 
+	bubble(t, "K25_a_killer_with_a_large_budget_costs_its_neighbours_little_of_theirs", func(w *world) {
+		const attempts = 20
+		ids := w.enqueue("q", 16, queue.EnqueueOptions{VisibilityTimeout: 9 * time.Second, MaxAttempts: attempts})
+		f := &fatal{world: w, takes: 2 * time.Second, killers: ids[7:8], config: runtime.Config{NoScheduler: true}}
+		f.live(10 * time.Minute)
+		w.wantState(queue.Dead, ids[7])
+		if f.died != attempts {
+			w.Errorf("%d processes died, want one for each attempt", f.died)
+		}
+		for _, id := range slices.Concat(ids[:7], ids[8:]) {
+			w.wantState(gone, id)
+			if runs := w.ledger.of(id); f.done[id] != 1 || len(runs) > 4 {
+				w.Errorf("job %d was finished %d times in %d runs, want once in at most four", id, f.done[id], len(runs))
+			}
+		}
+	})
+
 	bubble(t, "K25_two_of_them", func(w *world) {
 		ids := w.enqueue("q", 12, queue.EnqueueOptions{VisibilityTimeout: 9 * time.Second, MaxAttempts: 4})
 		f := &fatal{world: w, takes: time.Second, killers: []int64{ids[3], ids[9]}, config: runtime.Config{NoScheduler: true, Concurrency: 6}}
@@ -115,16 +133,44 @@ func TestSuspects(t *testing.T) {
 	const lease = 9 * time.Second
 	const beat = lease / 3
 
-	// abandoned makes n suspects of each kind.
+	// abandoned makes n suspects of each kind. They have used so much of their budget that nobody trusts them.
 	abandoned := func(w *world, n int, kinds ...queue.EnqueueOptions) (ids []int64) {
 		w.Helper()
 		for _, o := range kinds {
 			o.VisibilityTimeout = lease
+			if o.MaxAttempts == 0 {
+				o.MaxAttempts = 3
+			}
 			ids = append(ids, w.enqueue("q", n, o)...)
 		}
 		w.claim("q", len(ids))
 		w.pass(lease + time.Second)
 		return ids
+	}
+
+	for _, c := range []struct {
+		lost, budget int
+		together     bool
+	}{
+		{1, 20, true}, {2, 20, true}, {3, 20, false}, {1, 4, true}, {2, 5, false}, {1, 3, false},
+	} {
+		name := fmt.Sprintf("K25_after_%d_of_%d_attempts_they_start_at_once_%v", c.lost, c.budget, c.together)
+		bubble(t, name, func(w *world) {
+			const n = 10
+			ids := w.enqueue("q", n, queue.EnqueueOptions{VisibilityTimeout: lease, MaxAttempts: c.budget})
+			for range c.lost {
+				w.claim("q", n)
+				w.pass(lease + time.Second)
+			}
+			p := w.start(runtime.Config{Concurrency: n}, serve("q", w.ledger.taking(time.Minute), handlers.Options{}))
+			w.pass(time.Second)
+			if running, _ := w.ledger.count(); (running == n) != c.together || running == 0 {
+				w.Errorf("%d suspects run", running)
+			}
+			w.pass(10 * time.Minute)
+			w.wantState(gone, ids...)
+			w.stop(p)
+		})
 	}
 
 	bubble(t, "K25_they_start_one_at_a_time_after_a_heartbeat", func(w *world) {
@@ -182,7 +228,7 @@ func TestSuspects(t *testing.T) {
 
 	bubble(t, "K25_in_all_queues_together", func(w *world) {
 		for _, name := range []string{"a", "b"} {
-			w.enqueue(name, 3, queue.EnqueueOptions{VisibilityTimeout: lease})
+			w.enqueue(name, 3, queue.EnqueueOptions{VisibilityTimeout: lease, MaxAttempts: 3})
 			w.claim(name, 3)
 		}
 		w.pass(lease + time.Second)

@@ -16,6 +16,9 @@ const heartbeats = 3
 // whyTimeout bounds how long one round of heartbeats asks why claims were lost: the others need the next round.
 const whyTimeout = time.Second
 
+// anotherRound is how much of a lease has to be left for another round of heartbeats: more than the pause before it.
+const anotherRound = time.Second
+
 // keepClaims extends all claims of the worker, in one statement, until ctx ends. Nothing else of the worker runs in this
 // loop, and the store lets heartbeats overtake every other write. // K6
 //
@@ -74,6 +77,10 @@ func (w *Worker) beat(ctx context.Context, held []*attempt, end time.Time) error
 	began := time.Now()
 	if !end.After(began) {
 		end = began.Add(time.Second)
+	}
+	// Nor must a round that gets no answer at all be the only one: it has half of the time, as long as that leaves enough.
+	if half := end.Sub(began) / 2; half >= anotherRound {
+		end = began.Add(half)
 	}
 	within, cancel := context.WithDeadline(ctx, end)
 	defer cancel()

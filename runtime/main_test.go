@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,7 @@ type world struct {
 	client *queue.Client // of nobody in particular
 	log    *logbook      // of all workers
 	ledger *ledger
+	jumped atomic.Int64 // seconds by which the database's clock was set forward since the beginning
 }
 
 // bubble runs a test of one world in a bubble of its own.
@@ -48,7 +50,7 @@ func bubble(t *testing.T, name string, test func(*world)) {
 func newWorld(t *testing.T) *world {
 	const offset = 500_000_000 // seconds
 	w := &world{T: t, log: new(logbook), ledger: new(ledger)}
-	w.store = memory.New(memory.Options{Clock: func() int64 { return time.Now().Unix() + offset }})
+	w.store = memory.New(memory.Options{Clock: func() int64 { return time.Now().Unix() + offset + w.jumped.Load() }})
 	w.client = queue.NewClient(w.store, nil)
 	return w
 }
@@ -58,6 +60,9 @@ func (w *world) pass(d time.Duration) {
 	sleep(d)
 	synctest.Wait()
 }
+
+// jump sets the clock of the database forward, or back.
+func (w *world) jump(d time.Duration) { w.jumped.Add(int64(d / time.Second)) }
 
 // sleep is for use inside a bubble. It makes no timer that has expired already: several goroutines that receive from
 // such timers at the same moment crash the race detector, which has one context for all timers of a bubble (Go 1.26).

@@ -52,7 +52,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 		for working := true; working; {
 			select {
 			case <-worker.ended:
-				s.noteDeath(worker)
+				worker.note(killed)
 				deaths++
 				worker = s.start(part{Role: "worker", Queue: "q", Concurrency: len(tasks)})
 			case err := <-done:
@@ -62,7 +62,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 				working = false
 			}
 		}
-		worker.stop()
+		worker.term()
 		if deaths != attempts {
 			t.Errorf("the job killed %d workers, want %d, its budget", deaths, attempts)
 		}
@@ -96,7 +96,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 		if state := first.wait(); state.ExitCode() != 1 {
 			t.Errorf("first worker: got %v, want the exit status of log.Fatal", state)
 		}
-		s.noteDeath(first)
+		first.note(killed)
 		for _, id := range ids {
 			if j := s.get(id); j == nil || j.Attempt != 1 || j.State != queue.Processing {
 				t.Errorf("job %d after the death: got %+v, want it held by nobody alive", id, j)
@@ -105,7 +105,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 		second := s.start(part{Role: "worker", Queue: "q", Concurrency: 10})
 		second.tell("go")
 		s.until("the end of all jobs", s.empty)
-		second.stop()
+		second.term()
 		entries := readLedger(t, s.path)
 		if again := judge(t, entries, ids, lease); again != 10 || s.dead() != 0 {
 			t.Errorf("got %d runs after the first and %d dead jobs, want 10 and none", again, s.dead())
@@ -118,7 +118,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 	})
 	t.Run("K22_what_a_killed_worker_held_does_not_count_for_ever", func(t *testing.T) {
 		t.Parallel()
-		const limit, rounds, jobs = 2, 10, 30
+		const limit, rounds, jobs = 2, 50 / slowness, 60
 		s := newScene(t)
 		tasks := make([]task, jobs)
 		for i := range tasks {
@@ -137,7 +137,7 @@ func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 		}
 		last.tell("go")
 		s.until("the end of all jobs", s.empty)
-		last.stop()
+		last.term()
 		entries := readLedger(t, s.path)
 		judge(t, entries, ids, lease)
 		running := make(map[string]int)

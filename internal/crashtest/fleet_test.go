@@ -24,7 +24,7 @@ func TestFleet(t *testing.T) {
 			deaths             = 24
 			crashes            = 2 // of the server
 		)
-		s := newSceneOn(t, server.New(t).DSN())
+		s := newSceneOn(t, server.New(t))
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		fleet := make([]*process, workers+producers)
@@ -33,7 +33,7 @@ func TestFleet(t *testing.T) {
 				fleet[i] = s.start(part{Role: "worker", Queue: "q", Concurrency: 4})
 				return
 			}
-			fleet[i] = s.start(part{Role: "producer", Queue: "q", Lease: lease, Pause: 50 * slowness * time.Millisecond})
+			fleet[i] = s.start(part{Role: "feeder", Queue: "q", Lease: lease, Pause: 50 * slowness * time.Millisecond})
 		}
 		connected := func() {
 			for _, p := range fleet {
@@ -61,11 +61,11 @@ func TestFleet(t *testing.T) {
 		}
 		connected()
 		for _, p := range fleet[workers:] {
-			p.stop()
+			p.term()
 		}
 		s.until("the end of all jobs", s.empty)
 		for _, p := range fleet[:workers] {
-			p.stop()
+			p.term()
 		}
 		entries := readLedger(t, s.path)
 		var ids []int64

@@ -48,7 +48,7 @@ func workersAreKilled(t *testing.T, newScene stager) {
 			}
 		}
 		for _, p := range fleet {
-			p.stop()
+			p.term()
 		}
 		again := judge(t, readLedger(t, s.path), ids, lease)
 		if n := s.dead(); n > 0 {

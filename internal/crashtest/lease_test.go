@@ -28,18 +28,18 @@ func leases(t *testing.T, newScene stager) {
 		first.freeze()
 		second := s.start(part{Role: "worker", Queue: "q", Concurrency: 1})
 		second.await(started, 1) // once the lease has lapsed
-		first.signal(syscall.SIGCONT)
+		first.resume()
 		if line := first.await(cut, 1)[0]; !strings.HasSuffix(line, " lease_lost") {
 			t.Errorf("first worker: got %q, want the cause \"lease lost\"", line)
 		}
-		first.stop()
+		first.term()
 		// Its handler has returned nil, which must not have counted.
 		if j := s.get(id); j == nil || j.State != queue.Processing || j.Attempt != 2 {
 			t.Fatalf("job after the first worker's answer: got %+v, want it processing for the second time", j)
 		}
 		second.tell("go")
 		second.await(ended, 1)
-		second.stop()
+		second.term()
 		if j := s.get(id); j != nil {
 			t.Errorf("job at the end: got %+v, want none", j)
 		}
@@ -62,7 +62,7 @@ func leases(t *testing.T, newScene stager) {
 				s.enqueue(queue.EnqueueOptions{VisibilityTimeout: lease}, task{})
 			}
 			j := s.claim()
-			late.signal(syscall.SIGCONT)
+			late.resume()
 			late.tell("try")
 			late.finish()
 			for _, operation := range []string{"heartbeat", "release", "retry", "fail", "ack"} {
@@ -92,7 +92,7 @@ func leases(t *testing.T, newScene stager) {
 		second.await("up", 1)
 		first.signal(syscall.SIGTERM)
 		first.finish()
-		second.stop()
+		second.term()
 		runs := runsOf(readLedger(t, s.path))[id]
 		if len(runs) != 1 || runs[0].start.worker != first.part.Name || runs[0].end == nil || runs[0].end.what != ended {
 			t.Errorf("runs: got %+v, want one, by the worker that was stopped, to its end", runs)
@@ -126,7 +126,7 @@ func TestLockedFile(t *testing.T) {
 			}
 			locker.finish()
 			worker.await(ended, 1)
-			worker.stop()
+			worker.term()
 			runs := runsOf(readLedger(t, s.path))[id]
 			if len(runs) != 1 {
 				t.Fatalf("got %d runs, want 1", len(runs))

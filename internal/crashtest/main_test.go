@@ -25,27 +25,33 @@ const partVariable = "ALKWORKER_CRASHTEST_PART"
 
 // part is what one process does. It ends when its work is done, on SIGTERM, or when the test does.
 type part struct {
-	Role   string // worker, claimer, holder, locker or producer
+	Role   string // worker, claimer, holder, locker, plant, producer or feeder
 	Name   string // as it appears in the ledger
 	DB     string
 	Ledger string
 	Queue  string
 
 	BusyTimeout time.Duration
+	Durable     bool // a commit waits for the disk
 
-	// For a worker.
+	// For a worker or a plant.
 	Concurrency int           // slots
 	Limit       int           // of the queue
 	Drain       time.Duration // zero: 30 s
 	Poll        time.Duration // zero: 100 ms
-
-	// For a producer.
-	Lease time.Duration // of its jobs
-	Pause time.Duration // between two calls
+	Sweep       time.Duration // zero: 5 s
+	Schedules   bool          // fire them
 
 	// For a claimer.
 	Goroutines int
 	Batch      int
+
+	// For a producer.
+	Seed  uint64
+	Lease time.Duration // of its jobs
+
+	// For a feeder, besides Lease.
+	Pause time.Duration // between two calls
 }
 
 func TestMain(m *testing.M) {
@@ -98,10 +104,14 @@ func play(text string) (err error) {
 		err = s.work(ctx)
 	case "claimer":
 		err = s.claim(ctx)
-	case "producer":
-		err = s.produce(ctx)
+	case "feeder":
+		err = s.feed(ctx)
 	case "holder":
 		err = s.hold(ctx)
+	case "plant":
+		err = s.plant(ctx)
+	case "producer":
+		err = s.produce(ctx)
 	default:
 		err = fmt.Errorf("role %q does not exist", s.Role)
 	}
@@ -111,9 +121,13 @@ func play(text string) (err error) {
 	return err
 }
 
-// config waits for the disk no more than a crash of a process demands: no test here cuts the power.
+// config waits for the disk no more than a crash of a process demands, unless the part is durable.
 func (p part) config() *queue.Config {
-	return &queue.Config{Synchronous: queue.Normal, BusyTimeout: p.BusyTimeout}
+	c := &queue.Config{Synchronous: queue.Normal, BusyTimeout: p.BusyTimeout}
+	if p.Durable {
+		c.Synchronous = queue.Full
+	}
+	return c
 }
 
 // say tells the test something.

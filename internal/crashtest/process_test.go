@@ -4,7 +4,6 @@ package crashtest
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +28,12 @@ const patience = slowness * time.Minute
 type scene struct {
 	*testing.T
 	client *queue.Client // of the test itself
+	dir    string        // of all files but the database, which may be elsewhere
 	db     string
 	ledger *ledger // in which the test notes whom it has killed
 	path   string  // of the ledger
 	casts  int
+	kept   bool // as files, if the test fails
 }
 
 // stager makes an empty database for one test.
@@ -48,32 +49,56 @@ func everywhere(t *testing.T, proof func(t *testing.T, newScene stager)) {
 		proof(t, func(t *testing.T) *scene {
 			t.Helper()
 			db, _ := pgtest.New(t)
-			return newSceneOn(t, db.DSN())
+			return newSceneOn(t, db)
 		})
 	})
 }
 
-func newScene(t *testing.T) *scene {
+// newSceneOn is newScene on a server.
+func newSceneOn(t *testing.T, db pgtest.Database) *scene {
 	t.Helper()
-	return newSceneOn(t, filepath.Join(t.TempDir(), "jobs.db"))
+	s := newSceneIn(t, "", t.TempDir())
+	s.db = db.DSN()
+	s.open()
+	return s
 }
 
-func newSceneOn(t *testing.T, db string) *scene {
+func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, db: db, path: filepath.Join(t.TempDir(), "ledger")}
+	dir := t.TempDir()
+	s := newSceneIn(t, dir, dir)
+	s.open()
+	return s
+}
+
+// newSceneIn has its database and all else in folders of their own, and does not open it.
+func newSceneIn(t *testing.T, db, dir string) *scene {
+	t.Helper()
+	s := &scene{T: t, dir: dir, db: filepath.Join(db, "jobs.db"), path: filepath.Join(dir, "ledger")}
 	var err error
-	if s.client, err = queue.Open(t.Context(), s.db, part{}.config()); err != nil {
-		t.Fatal(err)
-	}
 	if s.ledger, err = openLedger(s.path, "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.client.Close(), s.ledger.file.Close()); err != nil {
+		if err := s.ledger.file.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// open opens the database for the test itself, until the end of the test.
+func (s *scene) open() {
+	s.Helper()
+	var err error
+	if s.client, err = queue.Open(s.Context(), s.db, part{}.config()); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := s.client.Close(); err != nil {
+			s.Error(err)
+		}
+	})
 }
 
 // process is one process that plays a part.
@@ -82,7 +107,7 @@ type process struct {
 	part  part
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	errs  bytes.Buffer
+	errs  string        // the file with its standard error
 	ended chan struct{} // closed when the process is gone and all it said is there
 
 	mu    sync.Mutex
@@ -106,7 +131,13 @@ func (s *scene) start(p part) *process {
 	}
 	one := &process{scene: s, part: p, cmd: exec.Command(self), fresh: make(chan struct{}), ended: make(chan struct{})}
 	one.cmd.Env = append(os.Environ(), partVariable+"="+string(text))
-	one.cmd.Stderr = &one.errs
+	one.errs = filepath.Join(s.dir, p.Name+".err")
+	errs, err := os.Create(one.errs)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer errs.Close()
+	one.cmd.Stderr = errs
 	out, oerr := one.cmd.StdoutPipe()
 	in, ierr := one.cmd.StdinPipe()
 	if err := errors.Join(oerr, ierr, one.cmd.Start()); err != nil {
@@ -117,11 +148,20 @@ func (s *scene) start(p part) *process {
 	s.Cleanup(func() {
 		_ = one.cmd.Process.Kill() // does nothing to a process that has ended
 		<-one.ended
-		if s.Failed() {
-			s.Logf("standard error of %s:\n%s", p.Name, one.errs.String())
+		if s.Failed() && !s.kept {
+			s.Logf("standard error of %s:\n%s", p.Name, one.complaints())
 		}
 	})
 	return one
+}
+
+// complaints is what it has written to its standard error.
+func (p *process) complaints() string {
+	text, err := os.ReadFile(p.errs)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func (p *process) listen(out io.Reader) {
@@ -196,16 +236,36 @@ func (p *process) signal(s syscall.Signal) {
 // that but to wait.
 func (p *process) freeze() {
 	p.scene.Helper()
-	unlock := func() {}
+	if !p.stop() {
+		p.scene.Fatalf("%s has ended", p.part.Name)
+	}
+}
+
+// stop is freeze. False if the process has ended meanwhile.
+func (p *process) stop() (still bool) {
+	p.scene.Helper()
 	if !strings.HasPrefix(p.scene.db, "postgres:") { // a server finishes what it was sent
-		unlock = p.scene.lock()
+		defer p.scene.lock()()
 	}
-	p.signal(syscall.SIGSTOP)
+	p.note(stopped)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return false
+	}
+	// The signal alone does not say that it stands still.
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		p.scene.Fatalf("%s does not stop: %v, %v", p.part.Name, status, err)
+	for {
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return err == nil && status.Stopped()
+		}
 	}
-	unlock()
+}
+
+// resume lets the process go on.
+func (p *process) resume() {
+	p.scene.Helper()
+	p.signal(syscall.SIGCONT)
+	p.note(resumed)
 }
 
 // kill kills the process, as a crash would, and notes it in the ledger.
@@ -213,14 +273,21 @@ func (p *process) kill() {
 	p.scene.Helper()
 	p.signal(syscall.SIGKILL)
 	<-p.ended
-	p.scene.noteDeath(p)
+	p.note(killed)
 }
 
-func (s *scene) noteDeath(p *process) {
-	s.Helper()
-	line := entry{what: killed, worker: p.part.Name, at: time.Now()}.String()
-	if _, err := s.ledger.file.WriteString(line + "\n"); err != nil {
-		s.Fatal(err)
+// note writes down what was done to the process.
+func (p *process) note(what string) {
+	p.scene.ledger.add(entry{what: what, worker: p.part.Name, at: time.Now()})
+}
+
+// runs says whether the process has not ended yet.
+func (p *process) runs() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -245,8 +312,8 @@ func (p *process) wait() *os.ProcessState {
 	return p.cmd.ProcessState
 }
 
-// stop ends a worker as an operator would.
-func (p *process) stop() {
+// term ends a worker as an operator would.
+func (p *process) term() {
 	p.scene.Helper()
 	p.await("up", 1)
 	p.signal(syscall.SIGTERM)

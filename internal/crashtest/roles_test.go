@@ -25,16 +25,28 @@ import (
 // task is the payload of a job: what its handler does.
 type task struct {
 	Do     string
-	For    time.Duration
-	Others int // handlers of the same process that must have started before
+	For    time.Duration // how long that takes
+	Others int           // handlers of the same process that must have started before
+	Times  int           // attempts that go wrong before one goes well
 }
 
 // The things that a handler can do.
 const (
-	work  = "work"  // work for a while
-	hold  = "hold"  // wait for the test to say "go"
-	die   = "die"   // kill the process after a while
-	fatal = "fatal" // call log.Fatal on the first attempt, as soon as the others have started; work later
+	work    = "work"    // work for a while
+	hold    = "hold"    // wait for the test to say "go"
+	die     = "die"     // kill the process after a while
+	fatal   = "fatal"   // call log.Fatal on the first attempt, as soon as the others have started; work later
+	fails   = "fail"    // return an error from the first attempts; work later
+	panics  = "panic"   // panic in the first attempts; work later
+	refuse  = "refuse"  // fail for good
+	outlive = "outlive" // work for longer than the job lives, but not if it lives for ever
+)
+
+// The texts of errors.
+const (
+	again        = "again"
+	refused      = "refused"
+	shuttingDown = "worker is shutting down" // of handlers.ErrShutdown
 )
 
 // work runs a worker.
@@ -50,6 +62,7 @@ func (s *stage) work(ctx context.Context) error {
 			}
 		}
 	}()
+	go s.watchStalls(ctx)
 	handle := func(ctx context.Context, j *queue.Job) error {
 		var do task
 		if err := json.Unmarshal(j.Payload, &do); err != nil {
@@ -57,7 +70,10 @@ func (s *stage) work(ctx context.Context) error {
 		}
 		s.ledger.write(started, j, "")
 		begun.Add(1)
-		beginning <- struct{}{}
+		select {
+		case beginning <- struct{}{}:
+		default: // nobody waits
+		}
 		var done <-chan time.Time
 		var free <-chan struct{}
 		switch {
@@ -68,6 +84,7 @@ func (s *stage) work(ctx context.Context) error {
 				<-beginning
 			}
 			log.Fatal("a handler has given up on everything")
+		case do.Do == outlive && !j.ExpiresAt.IsZero():
 		default:
 			done = time.After(do.For)
 		}
@@ -75,29 +92,49 @@ func (s *stage) work(ctx context.Context) error {
 		case <-done:
 		case <-free:
 		case <-ctx.Done():
-			s.ledger.write(cut, j, context.Cause(ctx).Error())
+			cause := context.Cause(ctx)
+			s.ledger.write(cut, j, cause.Error())
+			if errors.Is(cause, handlers.ErrShutdown) {
+				return cause // nil would count
+			}
 			return nil // which must not count
 		}
-		if do.Do == die {
-			self, err := os.FindProcess(os.Getpid())
-			if err == nil {
-				err = self.Kill()
-			}
-			<-ctx.Done() // until it is dead
-			return err
-		}
-		s.ledger.write(ended, j, "")
-		return nil
+		return s.conclude(ctx, j, do)
 	}
 	registry := handlers.NewRegistry()
 	registry.Register(s.Queue, handlers.HandlerFunc(handle), handlers.Options{Concurrency: s.Limit})
 	w, err := runtime.New(s.client, registry, runtime.Config{
-		Name: s.Name, Concurrency: s.Concurrency, Drain: s.Drain, PollInterval: s.Poll, NoScheduler: true,
+		Name: s.Name, Concurrency: s.Concurrency, Drain: s.Drain, PollInterval: s.Poll, SweepInterval: s.Sweep,
+		NoScheduler: !s.Schedules,
 	})
 	if err != nil {
 		return err
 	}
 	return w.Run(ctx)
+}
+
+// conclude ends a handler that was not cut off.
+func (s *stage) conclude(ctx context.Context, j *queue.Job, do task) error {
+	switch {
+	case do.Do == die:
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Kill()
+		}
+		<-ctx.Done() // until it is dead
+		return err
+	case do.Do == refuse:
+		s.ledger.write(failed, j, refused)
+		return handlers.Fail(errors.New(refused))
+	case do.Do == fails && j.Attempt <= do.Times:
+		s.ledger.write(failed, j, again)
+		return errors.New(again)
+	case do.Do == panics && j.Attempt <= do.Times:
+		s.ledger.write(failed, j, again)
+		panic(again)
+	}
+	s.ledger.write(ended, j, "")
+	return nil
 }
 
 // claim claims and acks from many goroutines until the queue is empty, and writes down each job that it was handed.
@@ -193,9 +230,9 @@ func (s *stage) lock(ctx context.Context) error {
 	return errors.Join(err, db.Close())
 }
 
-// produce enqueues jobs until it is told to stop, and writes down each that it was told to be stored. What it was not told
+// feed enqueues jobs until it is told to stop, and writes down each that it was told to be stored. What it was not told
 // may be there as well.
-func (s *stage) produce(ctx context.Context) error {
+func (s *stage) feed(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), 0))
 	for ctx.Err() == nil {
 		jobs := make([]queue.NewJob, 1+random.IntN(8))

@@ -28,9 +28,9 @@ func queuesWithoutWorkers(t *testing.T, newScene stager) {
 		workers("q", 2)
 		done := s.enqueue(queue.EnqueueOptions{}, make([]task, 20)...)
 		s.until("the end of the jobs that are served", s.empty)
-		first.stop()
+		first.term()
 		workers("q", 1)
-		second.stop()
+		second.term()
 		workers("q", 0)
 		q, err := s.stats("misspelled")
 		if err != nil || q.Workers != 0 || q.Ready != 1 {

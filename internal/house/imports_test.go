@@ -33,6 +33,7 @@ var rooms = []room{
 		rooms: []string{"internal/sqlstore", "internal/sqlstore/memory"},
 		libs:  []string{"github.com/google/go-cmp", "golang.org/x/sync"},
 	},
+	{dir: "internal/sqlstore/faultdriver"},
 	{
 		dir:   "internal/sqlstore/sqlite",
 		rooms: []string{"internal/sqlstore"},
@@ -44,7 +45,6 @@ var rooms = []room{
 		libs:  []string{"github.com/jackc/pgx/v5", "golang.org/x/sys"},
 	},
 	{dir: "internal/sqlstore/postgres/pgtest", libs: []string{"github.com/jackc/pgx/v5", "golang.org/x/mod"}},
-	{dir: "internal/sqlstore/faultdriver"},
 	{dir: "internal/torture"}, // tests only, over all stores
 	{
 		dir:   "queue",

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -29,9 +30,15 @@ import (
 // writerVariable makes a run of this test binary the process that writes: its value is the path.
 const writerVariable = "ALKWORKER_TORTURE_WRITER"
 
+// synchronousVariable is how that process writes; unset: as by default.
+const synchronousVariable = "ALKWORKER_TORTURE_SYNCHRONOUS"
+
 // serveChild is that process, if this is one. It says on its standard output what was acknowledged, a line for each call:
-// "+1,2,3" for enqueued jobs, "-1,2" for jobs that it is about to ack.
+// "+1,2,3" for enqueued jobs, "-1,2" for jobs that it is about to ack, "=1,2" for those that are acked.
 func serveChild() bool {
+	if serveMachine() {
+		return true
+	}
 	path := os.Getenv(writerVariable)
 	if path == "" {
 		return false
@@ -44,7 +51,7 @@ func serveChild() bool {
 
 // write enqueues and works off jobs from several goroutines until its parent has had enough.
 func write(ctx context.Context, path string, out io.Writer) error {
-	s, err := sqlite.Open(ctx, path, sqlite.Options{}) // FULL is the default
+	s, err := sqlite.Open(ctx, path, sqlite.Options{Synchronous: os.Getenv(synchronousVariable)})
 	if err != nil {
 		return err
 	}
@@ -101,9 +108,18 @@ func workOff(ctx context.Context, s sqlstore.Store, random *rand.Rand, say func(
 	if err := say("-", ids); err != nil { // before: what may be gone
 		return err
 	}
-	_, err1 := s.AckBatch(ctx, done)
-	_, err2 := s.Retry(ctx, failed)
-	return errors.Join(err1, err2)
+	acked, err := s.AckBatch(ctx, done)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(acked, false) {
+		return errors.New("an ack was refused")
+	}
+	if err := say("=", ids); err != nil {
+		return err
+	}
+	_, err = s.Retry(ctx, failed)
+	return err
 }
 
 // TestPowerLoss stops a process that writes at random instants, copies its files, and looks at what a machine would find
@@ -123,7 +139,7 @@ func TestPowerLoss(t *testing.T) {
 	if err := errors.Join(err, writer.Start()); err != nil {
 		t.Fatal(err)
 	}
-	l := &acknowledged{there: make(map[int64]bool), first: make(chan struct{})}
+	l := newAcknowledged()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -139,24 +155,29 @@ func TestPowerLoss(t *testing.T) {
 	n := rounds(t, 20, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		<-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond)
-		want, gone := l.now() // before the copy: what comes later may be missing
+		was := l.now() // before the copy: what comes later may be missing
 		if err := stop(writer.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
-		copied := filepath.Join(t.TempDir(), "copy.db")
+		folder := t.TempDir()
+		defer os.RemoveAll(folder) // now: there are many
+		copied := filepath.Join(folder, "copy.db")
 		err := errors.Join(copyFile(path, copied), copyFile(path+"-wal", copied+"-wal"))
 		if err := errors.Join(err, writer.Process.Signal(syscall.SIGCONT)); err != nil {
 			t.Fatal(err)
 		}
-		jobs += len(want)
-		missing := l.missing(t, copied, want, gone)
+		jobs += len(was.enqueued)
+		missing, back := was.compare(t, copied)
 		if len(missing) > 0 {
 			l.more(t) // what is missing may have been acked, and the word of it be on its way
-			_, gone = l.now()
+			gone := l.now().gone
 			missing = slices.DeleteFunc(missing, func(id int64) bool { return gone[id] })
 		}
 		if len(missing) > 0 {
-			t.Errorf("%d of %d acknowledged jobs are missing in the copy: %v", len(missing), len(want), missing)
+			t.Errorf("%d of %d acknowledged jobs are missing in the copy: %v", len(missing), len(was.enqueued), missing)
+		}
+		if len(back) > 0 {
+			t.Errorf("%d of %d jobs that were done are back in the copy: %v", len(back), len(was.done), back)
 		}
 	})
 	if l.trouble != "" {
@@ -186,8 +207,8 @@ func stop(pid int) error {
 	}
 }
 
-// missing opens a copy and looks for what was acknowledged before it was made.
-func (l *acknowledged) missing(t *testing.T, path string, want []int64, gone map[int64]bool) (missing []int64) {
+// compare opens a copy and looks for enqueued jobs that are missing and for done ones that are back.
+func (w word) compare(t *testing.T, path string) (missing, back []int64) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
@@ -216,28 +237,42 @@ func (l *acknowledged) missing(t *testing.T, path string, want []int64, gone map
 		}
 		f.Before = page[len(page)-1].ID
 	}
-	for _, id := range want {
-		if !there[id] && !gone[id] {
+	for _, id := range w.enqueued {
+		if !there[id] && !w.gone[id] {
 			missing = append(missing, id)
 		}
 	}
-	return missing
+	for id := range w.done {
+		if there[id] {
+			back = append(back, id)
+		}
+	}
+	return missing, back
 }
 
 // acknowledged is what the writer has said.
 type acknowledged struct {
-	first   chan struct{}
+	heard   sync.Once
+	first   chan struct{} // closed then
 	mu      sync.Mutex
 	there   map[int64]bool // false: may have been acked
+	done    map[int64]bool // acked
+	cut     bool           // the power is gone: what is acknowledged from here on counts no more
+	late    int            // how many were
 	trouble string
 	lines   int
+}
+
+func newAcknowledged() *acknowledged {
+	return &acknowledged{there: make(map[int64]bool), done: make(map[int64]bool), first: make(chan struct{})}
 }
 
 func (l *acknowledged) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
-	for once := sync.OnceFunc(func() { close(l.first) }); lines.Scan(); once() {
+	for lines.Scan() {
 		l.line(lines.Text())
+		l.heard.Do(func() { close(l.first) })
 	}
 }
 
@@ -245,13 +280,25 @@ func (l *acknowledged) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines++
-	if text[0] == '!' {
+	switch {
+	case text[0] == '!':
 		l.trouble = text
+		return
+	case text == cutMark:
+		l.cut = true
 		return
 	}
 	for _, field := range strings.Split(text[1:], ",") {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
+			continue
+		}
+		if l.cut && text[0] != '-' {
+			l.late++
+			continue
+		}
+		if text[0] == '=' {
+			l.done[id] = true
 			continue
 		}
 		// The goroutine that acks a job may say so before the one that enqueued it has said that: gone stays gone.
@@ -261,18 +308,23 @@ func (l *acknowledged) line(text string) {
 	}
 }
 
-// now is what was enqueued, and which of it may be gone.
-func (l *acknowledged) now() (enqueued []int64, gone map[int64]bool) {
+// word is what was acknowledged up to a moment.
+type word struct {
+	enqueued   []int64
+	gone, done map[int64]bool // of those: which may be, and which are
+}
+
+func (l *acknowledged) now() word {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone = make(map[int64]bool)
+	w := word{gone: make(map[int64]bool), done: maps.Clone(l.done)}
 	for id, there := range l.there {
-		enqueued = append(enqueued, id)
+		w.enqueued = append(w.enqueued, id)
 		if !there {
-			gone[id] = true
+			w.gone[id] = true
 		}
 	}
-	return enqueued, gone
+	return w
 }
 
 // more waits until the writer has said so much more that everything from before it was stopped has arrived.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -67,5 +68,28 @@ func TestNetworkFileSystem(t *testing.T) {
 	}
 	if got := networkFileSystems[0x6969]; got != "NFS" {
 		t.Errorf("NFS: got %q", got)
+	}
+}
+
+// The warning itself, with the file system of the tests taken for one of a network.
+func TestNetworkFileSystemIsWarnedAbout(t *testing.T) {
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	magic := int64(uint32(fs.Type))
+	networkFileSystems[magic] = "NFS"
+	defer delete(networkFileSystems, magic)
+	t.Setenv("WORKER_DB", dir+"/jobs.db")
+	for _, command := range []string{"run --until-idle", "doctor"} {
+		var out, errs bytes.Buffer
+		if status := Run(t.Context(), nil, strings.Fields("enqueue q x"), nil, &out, &errs); status != ExitDone {
+			t.Fatalf("enqueue: got status %d and %q", status, errs.String())
+		}
+		Run(t.Context(), nil, strings.Fields(command), nil, &out, &errs)
+		if said := out.String() + errs.String(); !strings.Contains(said, "network file system") || !strings.Contains(said, "NFS") {
+			t.Errorf("K60: %s says %q, want a warning", command, said)
+		}
 	}
 }

@@ -13,11 +13,14 @@ import (
 // begin, commit and rollback, on all connections, counted from 1 since Arm.
 type Fault struct {
 	At  int
-	Err error // what the call answers; never nil
+	Err error  // what the call answers; nil: what it would have answered, and Do is all that happens
+	Do  func() // is called before the call; nil: nothing
 
 	After    bool // the call is made first: it happened, and only the answer is lost
 	Rollback bool // the database rolls the open transaction back by itself, as it does when the disk is full
 	Broken   bool // the connection answers driver.ErrBadConn from then on
+	Lasting  bool // every call from that one on fails, until Disarm
+	Connects bool // a connect is spared, and not counted
 }
 
 // Error is a failure with a code of the database, as its own driver's errors have.
@@ -48,7 +51,7 @@ type Open struct{ Conns, Rows, Txs int }
 // New returns a driver that does what the given one does until it is armed.
 func New(under driver.Driver) *Driver { return &Driver{under: under} }
 
-// Arm makes the fault happen once. Calls are counted anew.
+// Arm makes the fault happen. Calls are counted anew.
 func (d *Driver) Arm(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,9 +87,11 @@ func (d *Driver) InUse() Open {
 	return d.open
 }
 
+const connect = "connect"
+
 // Open implements driver.Driver.
 func (d *Driver) Open(name string) (driver.Conn, error) {
-	under, err := call(d, nil, "connect", func() (driver.Conn, error) { return d.under.Open(name) })
+	under, err := call(d, nil, connect, func() (driver.Conn, error) { return d.under.Open(name) })
 	if err != nil {
 		if under != nil {
 			_ = under.Close() // it was opened, and nobody will know
@@ -107,10 +112,10 @@ func (d *Driver) count(change func(*Open)) {
 func (d *Driver) due(what string) *Fault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fault == nil || d.spared {
+	if d.fault == nil || d.spared || d.fault.Connects && what == connect {
 		return nil
 	}
-	if d.calls++; d.calls != d.fault.At {
+	if d.calls++; d.calls < d.fault.At || d.calls > d.fault.At && !d.fault.Lasting {
 		return nil
 	}
 	d.injected = what
@@ -125,12 +130,15 @@ func call[T any](d *Driver, c *conn, what string, do func() (T, error)) (v T, er
 	}
 	var none T
 	f := d.due(what)
-	if f == nil || f.After {
+	if f != nil && f.Do != nil {
+		f.Do()
+	}
+	if f == nil || f.After || f.Err == nil {
 		if v, err = do(); err != nil {
 			v = none // not a typed nil
 		}
 	}
-	if f == nil {
+	if f == nil || f.Err == nil {
 		return v, err
 	}
 	if c != nil && f.Rollback {

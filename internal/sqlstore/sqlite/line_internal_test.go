@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -25,15 +24,12 @@ type crowd struct {
 
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "queue.db"), Options{Synchronous: "NORMAL"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	return holdUp(t, openStore(t, Options{Synchronous: "NORMAL"}))
+}
+
+// holdUp occupies the writer of a store until release is closed.
+func holdUp(t *testing.T, s *Store) *crowd {
+	t.Helper()
 	c := &crowd{Store: s, t: t, release: make(chan struct{})}
 	holds := make(chan struct{})
 	c.first.Go(func() {
@@ -63,7 +59,12 @@ func (c *crowd) joins(all *sync.WaitGroup, l lane, size int, work func(t *tx) er
 	all.Go(func() {
 		check(c.writing(c.t.Context(), l, size, func(_ context.Context, t *tx) error { return work(t) }))
 	})
-	for c.waits() == before {
+	c.awaits(before + 1)
+}
+
+// awaits returns once n calls are in line.
+func (c *crowd) awaits(n int) {
+	for c.waits() < n {
 		goruntime.Gosched()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
 )
 
@@ -61,42 +62,57 @@ func TestProcessesOpenTogether(t *testing.T) {
 }
 
 func TestMigrationKilled(t *testing.T) {
-	t.Run("K58_at_each_step", func(t *testing.T) {
-		const now = 1_700_000_000
-		original := oldFile(t, now, bare(oldestLive), oldestDead)
-		content, err := os.ReadFile(original) // no connection is open
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := 1; ; n += sqlite.Slowness {
-			path := newFile(t)
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			c := startChild(t)
-			c.tell("die", path, strconv.Itoa(n))
-			steps, died, err := c.answer()
-			if err != nil {
-				t.Fatalf("killed at step %d: %v", n, err)
-			}
-			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: func() int64 { return now }})
-			if err != nil {
-				t.Fatalf("open after a kill at step %d: %v", n, err)
-			}
-			if got := fmt.Sprint(ids(claim(t, s, "old", 10))); got != "[1 2 4]" {
-				t.Errorf("claimed after a kill at step %d: got %s, want [1 2 4]", n, got)
-			}
-			healthy(t, s)
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			if !died {
-				if n < 40 {
-					t.Errorf("got %s steps, want one for each statement of the migration", steps)
+	const now = 1_700_000_000
+	original := oldFile(t, now, bare(oldestLive), oldestDead)
+	old, err := os.ReadFile(original) // no connection is open
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content []byte // nil: there is no file yet
+		steps   int    // at least: one for each statement
+		want    string // what can be claimed
+	}{
+		"of_an_old_file": {old, 40, "[1 2 4]"},
+		"of_a_new_file":  {nil, 20, "[]"},
+	} {
+		t.Run("K58_at_each_step_"+name, func(t *testing.T) {
+			t.Parallel()
+			for n := 1; ; n += sqlite.Slowness {
+				path := newFile(t)
+				if c.content != nil {
+					if err := os.WriteFile(path, c.content, 0o600); err != nil {
+						t.Fatal(err)
+					}
 				}
-				t.Logf("%s steps", steps)
-				return
+				child := startChild(t)
+				child.tell("die", path, strconv.Itoa(n))
+				steps, died, err := child.answer()
+				if err != nil {
+					t.Fatalf("killed at step %d: %v", n, err)
+				}
+				s, err := sqlite.Open(t.Context(), path, sqlite.Options{Clock: func() int64 { return now }})
+				if err != nil {
+					t.Fatalf("open after a kill at step %d: %v", n, err)
+				}
+				if got := fmt.Sprint(ids(claim(t, s, "old", 10))); got != c.want {
+					t.Errorf("claimed after a kill at step %d: got %s, want %s", n, got, c.want)
+				}
+				if _, err := s.Enqueue(t.Context(), []sqlstore.NewJob{newJob("new")}); err != nil {
+					t.Errorf("enqueue after a kill at step %d: %v", n, err)
+				}
+				healthy(t, s)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				if !died {
+					if n < c.steps {
+						t.Errorf("got %s steps, want one for each statement of the migration", steps)
+					}
+					t.Logf("%s steps", steps)
+					return
+				}
 			}
-		}
-	})
+		})
+	}
 }

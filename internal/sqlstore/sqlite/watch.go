@@ -45,7 +45,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 				continue
 			}
 			byEvent = true
-		case <-events.trouble():
+		case <-events.trouble(): //nolint:errcheck // whatever was missed, the answer is a look
 			byEvent = true
 		case <-events.again.C:
 			if events.early == 0 { // calm is over

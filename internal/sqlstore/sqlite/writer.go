@@ -24,6 +24,7 @@ type writer struct {
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
 	seen   *sight // nil until the connection has begun its first transaction
+	wal    walCare
 	closed bool
 }
 
@@ -70,6 +71,7 @@ func (w *writer) lead(leader *call) {
 		for _, c := range batch[1:] {
 			c.ready <- struct{}{}
 		}
+		w.trim()
 		w.line.handOver()
 	}()
 	for _, c := range batch {
