@@ -47,7 +47,10 @@ func TestLockHeld(t *testing.T) {
 
 		ids = append(ids, s.enqueue(o, tasks...)...)
 		worker.await(started, 2*slots)
+		note := func(what string) { s.ledger.add(entry{what: what, worker: worker.part.Name, at: time.Now()}) }
+		note(stopped) // as far as its leases go
 		held(3 * lease)
+		note(resumed)
 		for _, line := range worker.await(cut, slots) {
 			if !strings.HasSuffix(line, " lease_lost") {
 				t.Errorf("got %q, want the cause \"lease lost\"", line)

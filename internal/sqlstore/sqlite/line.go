@@ -35,8 +35,18 @@ type call struct {
 
 	ready chan struct{} // holds one element when the call is done or has to lead
 	leads bool          // set before ready
+	told  bool          // that it is done; the leader's
 	err   error
 	woke  []string
+}
+
+// tell tells the caller that its call is done, unless the caller is the one who leads. Nothing of it is touched any more.
+func (c *call) tell() {
+	if c.ready == nil || c.leads || c.told {
+		return
+	}
+	c.told = true
+	c.ready <- struct{}{}
 }
 
 // line lets one writer through at a time. Whoever comes first leads: it runs the calls that wait by then in one

@@ -220,3 +220,34 @@ func TestLine(t *testing.T) {
 		}
 	})
 }
+
+// T6: whoever gives up while another process holds the lock is not kept by those who wait on.
+func TestLeaveBeforeBegin(t *testing.T) {
+	s := openStore(t, Options{})
+	beside := openPool(s.path, s.options, callers, 1)
+	defer func() { _ = beside.Close() }()
+	lock, err := beside.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stays := &call{ctx: t.Context()}
+	leaves := &call{ctx: ctx, ready: make(chan struct{}, 1)}
+	begun := make(chan error, 1)
+	go func() {
+		left, err := s.write.begin([]*call{stays, leaves})
+		if len(left) != 1 || left[0] != stays {
+			err = errors.Join(err, fmt.Errorf("left in the transaction: %d calls, want the one that stayed", len(left)))
+		}
+		begun <- err
+	}()
+	cancel()
+	<-leaves.ready // while the lock is still held
+	if !errors.Is(leaves.err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", leaves.err)
+	}
+	if err := errors.Join(lock.Rollback(), <-begun); err != nil {
+		t.Error(err)
+	}
+	s.write.mend()
+}

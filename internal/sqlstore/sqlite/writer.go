@@ -68,8 +68,8 @@ func (w *writer) do(c *call, l lane) error {
 func (w *writer) lead(leader *call) {
 	batch := w.line.gather(leader)
 	defer func() { // also when work panics: the others must not wait for ever
-		for _, c := range batch[1:] {
-			c.ready <- struct{}{}
+		for _, c := range batch {
+			c.tell()
 		}
 		w.trim()
 		w.line.handOver()
@@ -200,6 +200,8 @@ func (w *writer) begin(batch []*call) ([]*call, error) {
 		for _, c := range batch {
 			if c.err = c.ctx.Err(); c.err == nil {
 				staying = append(staying, c)
+			} else {
+				c.tell()
 			}
 		}
 		if len(staying) == 0 || over {
