@@ -27,7 +27,7 @@ func (d *Delivery) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, deliveryKey{}, d)
 }
 
-// AckedInTx says whether [AckTx] has succeeded for this delivery. Whether that transaction was committed is not known
+// AckedInTx says whether [AckTx] or [AckWithin] has succeeded for this delivery. Whether that transaction was committed is not known
 // here: the worker must not acknowledge such a job itself, or it would lose one whose transaction was rolled back.
 func (d *Delivery) AckedInTx() bool { return d.acked.Load() }
 
@@ -50,11 +50,20 @@ func JobFromContext(ctx context.Context) *queue.Job {
 // The error wraps [ErrLeaseLost] if the claim no longer holds: another worker may run the job, so roll back and return.
 // It is [ErrNoJob] if ctx is not that of a handler. After any error the transaction has to be rolled back.
 func AckTx(ctx context.Context, tx *sql.Tx) error {
+	return ackBy(ctx, func(d *Delivery) ([]bool, error) { return d.client.AckTx(ctx, tx, d.job.Handle()) })
+}
+
+// AckWithin is [AckTx] for a transaction that database/sql knows nothing of: see package pgxtx.
+func AckWithin(ctx context.Context, tx queue.Tx) error {
+	return ackBy(ctx, func(d *Delivery) ([]bool, error) { return d.client.AckWithin(ctx, tx, d.job.Handle()) })
+}
+
+func ackBy(ctx context.Context, ack func(d *Delivery) ([]bool, error)) error {
 	d, ok := ctx.Value(deliveryKey{}).(*Delivery)
 	if !ok || d.client == nil {
 		return ErrNoJob
 	}
-	held, err := d.client.AckTx(ctx, tx, d.job.Handle())
+	held, err := ack(d)
 	if err != nil {
 		return err
 	}

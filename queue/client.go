@@ -46,8 +46,8 @@ type Config struct {
 	MaxPayload int
 	// MaxBackoff caps the delays of the retry curve before jitter. Zero means one hour; at most one year.
 	MaxBackoff time.Duration
-	// BusyTimeout is how long a call on SQLite waits for the lock of another process before it fails with ErrBusy.
-	// Zero means 5 seconds; at most one day.
+	// BusyTimeout is how long a call waits before it fails with ErrBusy: on SQLite for the lock of another process, on
+	// PostgreSQL for a job that another transaction has locked. Zero means 5 seconds; at most one day.
 	BusyTimeout time.Duration
 	// Synchronous is for SQLite. Zero is Full.
 	Synchronous Synchronous

@@ -24,11 +24,21 @@ func TestSQLitePath(t *testing.T) {
 	}
 	for dsn, want := range map[string]error{
 		"": ErrInvalid, "sqlite:": ErrInvalid, ":memory:": ErrInvalid, "sqlite::memory:": ErrInvalid, "a\x00b": ErrInvalid,
-		"postgres://u:secret@host/db": ErrUnsupported, "postgresql://u:secret@host/db": ErrUnsupported,
 	} {
 		_, err := sqlitePath(dsn)
 		if msg := fmt.Sprint(err); !errors.Is(err, want) || strings.Contains(msg, "secret") {
 			t.Errorf("%s: got %v, want %v and no password", dsn, err, want)
+		}
+	}
+}
+
+func TestPostgresAddress(t *testing.T) {
+	for dsn, want := range map[string]bool{
+		"postgres://u:secret@host/db": true, "postgresql://host": true, "postgres:": false, "sqlite:postgres://x": false,
+		"./postgres://x": false, "postgres.db": false, "": false,
+	} {
+		if got := isPostgres(dsn); got != want {
+			t.Errorf("%s: got %v, want %v", dsn, got, want)
 		}
 	}
 }

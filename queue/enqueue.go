@@ -139,6 +139,16 @@ func (c *Client) EnqueueTx(ctx context.Context, tx *sql.Tx, jobs ...NewJob) ([]i
 	})
 }
 
+// EnqueueWithin is EnqueueTx for a transaction that database/sql knows nothing of: see package pgxtx.
+func (c *Client) EnqueueWithin(ctx context.Context, tx Tx, jobs ...NewJob) ([]int64, error) {
+	return c.enqueue(jobs, func(rows []sqlstore.NewJob) ([]int64, error) {
+		if tx.tx == nil {
+			return nil, invalidf("transaction is nil")
+		}
+		return c.store.EnqueueTx(ctx, tx.tx, rows)
+	})
+}
+
 func (c *Client) enqueue(jobs []NewJob, store func([]sqlstore.NewJob) ([]int64, error)) ([]int64, error) {
 	const op = "enqueue"
 	if len(jobs) == 0 {

@@ -40,6 +40,21 @@ func (c *Client) AckTx(ctx context.Context, tx *sql.Tx, handles ...Handle) ([]bo
 	return held, nil
 }
 
+// AckWithin is AckTx for a transaction that database/sql knows nothing of: see package pgxtx.
+func (c *Client) AckWithin(ctx context.Context, tx Tx, handles ...Handle) ([]bool, error) {
+	if len(handles) == 0 {
+		return nil, nil
+	}
+	if tx.tx == nil {
+		return nil, failed("ack", "", onlyID(handles), invalidf("transaction is nil"))
+	}
+	held, err := c.store.AckBatchTx(ctx, tx.tx, storeHandles(handles))
+	if err != nil {
+		return nil, failed("ack", "", onlyID(handles), err)
+	}
+	return held, nil
+}
+
 // Heartbeat keeps jobs ours for another visibility timeout from now. False means that another worker may have the job:
 // stop working and report nothing. // H3
 func (c *Client) Heartbeat(ctx context.Context, handles ...Handle) ([]bool, error) {

@@ -12,10 +12,11 @@ import (
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/memory"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
 
 // clock is the database's clock, which stands still until it is moved.
 type clock struct{ now atomic.Int64 }

@@ -9,7 +9,9 @@ import (
 	"github.com/alkstore/alkworker/queue"
 )
 
-func TestProcessesDieOfTheirJobs(t *testing.T) {
+func TestProcessesDieOfTheirJobs(t *testing.T) { everywhere(t, processesDieOfTheirJobs) }
+
+func processesDieOfTheirJobs(t *testing.T, newScene stager) {
 	t.Run("K23_C6_a_job_that_dies_with_its_worker_on_the_last_attempt_is_a_dead_letter", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)

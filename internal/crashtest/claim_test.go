@@ -11,7 +11,9 @@ import (
 )
 
 // TestProcessesClaimTogether hands the jobs of one queue to many processes with many goroutines each.
-func TestProcessesClaimTogether(t *testing.T) {
+func TestProcessesClaimTogether(t *testing.T) { everywhere(t, processesClaimTogether) }
+
+func processesClaimTogether(t *testing.T, newScene stager) {
 	for _, c := range []struct{ processes, goroutines, jobs, batch int }{
 		{6, 4, 5000, 10},
 		{8, 8, 10_000, 1},

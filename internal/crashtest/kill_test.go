@@ -11,7 +11,9 @@ import (
 )
 
 // TestWorkersAreKilled is what a fleet has to bear: three workers, one of them killed every second and replaced.
-func TestWorkersAreKilled(t *testing.T) {
+func TestWorkersAreKilled(t *testing.T) { everywhere(t, workersAreKilled) }
+
+func workersAreKilled(t *testing.T, newScene stager) {
 	t.Run("D5_every_job_has_its_effect_and_none_runs_twice_within_a_lease", func(t *testing.T) {
 		const lease = 2 * slowness * time.Second
 		s := newScene(t)

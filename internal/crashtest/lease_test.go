@@ -16,7 +16,9 @@ import (
 // lease is the visibility timeout where a test has to wait for its end.
 const lease = slowness * time.Second
 
-func TestLeases(t *testing.T) {
+func TestLeases(t *testing.T) { everywhere(t, leases) }
+
+func leases(t *testing.T, newScene stager) {
 	t.Run("K5_a_worker_that_stood_still_is_told_that_its_lease_is_lost", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
@@ -99,6 +101,10 @@ func TestLeases(t *testing.T) {
 			t.Errorf("job: got %+v, want none: its ack is lost", j)
 		}
 	})
+}
+
+// TestLockedFile is about files alone: on a server there is no lock of everything.
+func TestLockedFile(t *testing.T) {
 	for _, busy := range []time.Duration{0, 300 * time.Millisecond} {
 		t.Run(fmt.Sprintf("K21_a_job_due_while_the_database_is_locked_starts_once_it_is_free_%v", busy), func(t *testing.T) {
 			t.Parallel()

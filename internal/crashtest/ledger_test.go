@@ -31,6 +31,8 @@ const (
 	failed  = "fail" // the handler returned an error or panicked; the note says which
 	cut     = "cut"  // the handler returned because its context had ended; the note says why
 
+	stored = "stored" // a feeder was told so
+
 	// By the test.
 	killed  = "kill" // a process is dead, by its own hand or that of the test
 	stopped = "stop" // a process stands still

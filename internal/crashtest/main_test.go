@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
@@ -24,7 +25,7 @@ const partVariable = "ALKWORKER_CRASHTEST_PART"
 
 // part is what one process does. It ends when its work is done, on SIGTERM, or when the test does.
 type part struct {
-	Role   string // worker, claimer, holder, locker, plant or producer
+	Role   string // worker, claimer, holder, locker, plant, producer or feeder
 	Name   string // as it appears in the ledger
 	DB     string
 	Ledger string
@@ -48,6 +49,9 @@ type part struct {
 	// For a producer.
 	Seed  uint64
 	Lease time.Duration // of its jobs
+
+	// For a feeder, besides Lease.
+	Pause time.Duration // between two calls
 }
 
 func TestMain(m *testing.M) {
@@ -58,7 +62,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(pgtest.Main(m))
 }
 
 // stage is what every part stands on.
@@ -91,6 +95,7 @@ func play(text string) (err error) {
 	if s.client, err = queue.Open(ctx, s.DB, s.config()); err != nil {
 		return err
 	}
+	say("connected")
 	if s.ledger, err = openLedger(s.Ledger, s.Name); err != nil {
 		return err
 	}
@@ -99,6 +104,8 @@ func play(text string) (err error) {
 		err = s.work(ctx)
 	case "claimer":
 		err = s.claim(ctx)
+	case "feeder":
+		err = s.feed(ctx)
 	case "holder":
 		err = s.hold(ctx)
 	case "plant":

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
@@ -33,6 +34,33 @@ type scene struct {
 	path   string  // of the ledger
 	casts  int
 	kept   bool // as files, if the test fails
+}
+
+// stager makes an empty database for one test.
+type stager func(t *testing.T) *scene
+
+// everywhere runs a proof over both kinds of databases.
+func everywhere(t *testing.T, proof func(t *testing.T, newScene stager)) {
+	t.Run("file", func(t *testing.T) { proof(t, newScene) })
+	t.Run("server", func(t *testing.T) {
+		if _, ok := pgtest.New(t); !ok {
+			return
+		}
+		proof(t, func(t *testing.T) *scene {
+			t.Helper()
+			db, _ := pgtest.New(t)
+			return newSceneOn(t, db)
+		})
+	})
+}
+
+// newSceneOn is newScene on a server.
+func newSceneOn(t *testing.T, db pgtest.Database) *scene {
+	t.Helper()
+	s := newSceneIn(t, "", t.TempDir())
+	s.db = db.DSN()
+	s.open()
+	return s
 }
 
 func newScene(t *testing.T) *scene {
@@ -216,7 +244,9 @@ func (p *process) freeze() {
 // stop is freeze. False if the process has ended meanwhile.
 func (p *process) stop() (still bool) {
 	p.scene.Helper()
-	defer p.scene.lock()()
+	if !strings.HasPrefix(p.scene.db, "postgres:") { // a server finishes what it was sent
+		defer p.scene.lock()()
+	}
 	p.note(stopped)
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return false

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -227,4 +228,34 @@ func (s *stage) lock(ctx context.Context) error {
 	release()
 	say("free %d", time.Now().UnixNano())
 	return errors.Join(err, db.Close())
+}
+
+// feed enqueues jobs until it is told to stop, and writes down each that it was told to be stored. What it was not told
+// may be there as well.
+func (s *stage) feed(ctx context.Context) error {
+	random := rand.New(rand.NewPCG(uint64(os.Getpid()), 0))
+	for ctx.Err() == nil {
+		jobs := make([]queue.NewJob, 1+random.IntN(8))
+		for i := range jobs {
+			payload, err := json.Marshal(task{Do: work, For: time.Duration(random.IntN(60)) * time.Millisecond})
+			if err != nil {
+				return err
+			}
+			jobs[i] = queue.NewJob{Queue: s.Queue, Payload: payload, EnqueueOptions: queue.EnqueueOptions{
+				VisibilityTimeout: s.Lease, MaxAttempts: 1000, BackoffBase: queue.NoBackoff,
+			}}
+		}
+		ids, err := s.client.Enqueue(ctx, jobs...)
+		if err != nil && ctx.Err() == nil && !queue.Transient(err) {
+			return err
+		}
+		for _, id := range ids {
+			s.ledger.write(stored, &queue.Job{ID: id}, "")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(s.Pause):
+		}
+	}
+	return nil
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/alkstore/alkworker/queue"
 )
 
-func TestQueuesWithoutWorkers(t *testing.T) {
+func TestQueuesWithoutWorkers(t *testing.T) { everywhere(t, queuesWithoutWorkers) }
+
+func queuesWithoutWorkers(t *testing.T, newScene stager) {
 	t.Run("K17_jobs_that_nobody_serves_wait_untouched_and_stats_say_so", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)

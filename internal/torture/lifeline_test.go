@@ -94,31 +94,43 @@ func value(p *int64) int64 {
 }
 
 // contract is the state machine of one job.
-var contract = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{lifeline{place: absent}} },
-	Step: func(state, input, output any) []any {
-		j, d, o := state.(lifeline), input.(deed), output.(outcome)
-		switch d.op {
-		case "advance":
-			j.clock = d.to
-			return []any{j}
-		case "get":
-			if j.shows(o.row) {
+//
+// Where callers work in parallel, two things are looser: a claim passes over a job that somebody else has just locked, and
+// a call that has waited for one may have read the clock before that one did.
+func contract(parallel bool) porcupine.Model {
+	return (&porcupine.NondeterministicModel{
+		Init: func() []any { return []any{lifeline{place: absent}} },
+		Step: func(state, input, output any) []any {
+			j, d, o := state.(lifeline), input.(deed), output.(outcome)
+			switch d.op {
+			case "advance":
+				j.clock = d.to
 				return []any{j}
+			case "get":
+				if j.shows(o.row) {
+					return []any{j}
+				}
+				return nil
 			}
-			return nil
-		}
-		var after []any
-		for now := max(j.now, d.since); now <= j.clock; now++ {
-			next := j
-			next.now = now
-			if next.step(d, o) {
-				after = append(after, next)
+			var after []any
+			if parallel && d.op == "claim" && o.row == nil {
+				after = append(after, j)
 			}
-		}
-		return after
-	},
-}).ToModel()
+			earliest := d.since
+			if !parallel {
+				earliest = max(j.now, d.since)
+			}
+			for now := earliest; now <= j.clock; now++ {
+				next := j
+				next.now = now
+				if next.step(d, o) {
+					after = append(after, next)
+				}
+			}
+			return after
+		},
+	}).ToModel()
+}
 
 // step does d and says whether the contract allows the answer o.
 func (j *lifeline) step(d deed, o outcome) bool {

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	if serveChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(pgtest.Main(m))
 }
 
 // The variables that steer a run.

@@ -31,12 +31,15 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
-			d := s.create(t, nil)
-			handles := []sqlstore.Store{d.handle(t), d.handle(t)}
+			d, ok := s.create(t, nil)
+			if !ok {
+				return
+			}
+			handles := []sqlstore.Store{d.exactHandle(t), d.exactHandle(t)}
 			steps, each := 0, sequences/20
 			setFlag(t, "rapid.checks", strconv.Itoa(each))
 			setFlag(t, "rapid.steps", strconv.Itoa(length))
-			n := rounds(t, 20, func(t *testing.T, seed uint64) {
+			n := rounds(t, 20/s.part, func(t *testing.T, seed uint64) {
 				setFlag(t, "rapid.seed", strconv.FormatUint(seed, 10))
 				rapid.Check(t, func(rt *rapid.T) {
 					w := newTwins(t, rt, d, handles)

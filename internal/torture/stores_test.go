@@ -20,9 +20,16 @@ import (
 // stores are what every proof of this package runs over. A store joins with a line here.
 var stores = []struct {
 	name   string
-	create func(t *testing.T, wrap wrapper) *database
+	create func(t *testing.T, wrap wrapper) (d *database, ok bool) // false: there is no server, as was said
+	// wraps says that the store works through a driver of database/sql, which can be made to fail.
+	wraps bool
+	// parallel says that callers work beside each other, and not one after the other: see contract.
+	parallel bool
+	// part is how little of the work go test does with the store: one in so many.
+	part int
 }{
-	{"sqlite", newSQLite},
+	{name: "sqlite", create: newSQLite, wraps: true, part: 1},
+	{name: "postgres", create: newPostgres, parallel: true, part: 10}, // each call goes over a socket
 }
 
 // wrapper puts a driver of a test around that of a store; nil leaves it as it is.
@@ -32,6 +39,7 @@ type wrapper func(driver.Driver) driver.Driver
 type database struct {
 	clock *storetest.ManualClock                            // of all handles
 	open  func(ctx context.Context) (sqlstore.Store, error) // one more handle
+	exact func(ctx context.Context) (sqlstore.Store, error) // likewise, to the letter even where open may be late; nil: open
 	anew  func(ctx context.Context) (sqlstore.Store, error) // a store on a database of its own that is not there yet
 	users *sql.DB                                           // a pool of a user, with the driver of the store
 	spare func(on bool)                                     // the driver does not fail what a user does
@@ -65,7 +73,21 @@ func (d *database) inside(ctx context.Context, do func(tx sqlstore.Tx) (any, err
 // handle opens one more handle on the database and closes it with the test.
 func (d *database) handle(t *testing.T) sqlstore.Store {
 	t.Helper()
-	s, err := d.open(t.Context())
+	return opened(t, d.open)
+}
+
+// exactHandle is handle for those who compare every answer.
+func (d *database) exactHandle(t *testing.T) sqlstore.Store {
+	t.Helper()
+	if d.exact == nil {
+		return opened(t, d.open)
+	}
+	return opened(t, d.exact)
+}
+
+func opened(t *testing.T, open func(ctx context.Context) (sqlstore.Store, error)) sqlstore.Store {
+	t.Helper()
+	s, err := open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +100,7 @@ func (d *database) handle(t *testing.T) sqlstore.Store {
 }
 
 // newSQLite does without the disk: what happens between transactions is the same, and these proofs are about that.
-func newSQLite(t *testing.T, wrap wrapper) *database {
+func newSQLite(t *testing.T, wrap wrapper) (*database, bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue.db")
 	d := &database{clock: storetest.NewClock(), spare: func(bool) {}}
@@ -139,7 +161,7 @@ func newSQLite(t *testing.T, wrap wrapper) *database {
 	if _, err := d.beside.ExecContext(t.Context(), "PRAGMA synchronous = OFF; ATTACH ':memory:' AS kept"); err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return d, true
 }
 
 // sqliteTables names the project's tables that hold data.

@@ -13,7 +13,8 @@ type backupCommand struct {
 
 // Help is the second part of the command's help.
 func (*backupCommand) Help() string {
-	return "Workers may run meanwhile. Copying the database file by other means misses what is still in its -wal file."
+	return "Workers may run meanwhile. Copying the database file by other means misses what is still in its -wal file. " +
+		"A PostgreSQL database is no file: use pg_dump."
 }
 
 // backupJSON is the copy that was written.

@@ -64,8 +64,8 @@ func (c *doctorCommand) Run(ctx context.Context, e *env) error {
 	}
 	var d diagnosis
 	err = e.with(ctx, e.open, func(client *queue.Client) error {
-		d.add("open", verdictOK, "opened %s; its schema is up to date", clean(dsn))
-		d.software()
+		d.add("open", verdictOK, "opened %s; its schema is up to date", shown(dsn))
+		d.software(dsn)
 		d.fileSystem(dsn)
 		if c.Repair {
 			if err := d.repair(ctx, client); err != nil {
@@ -104,7 +104,10 @@ func (c *doctorCommand) Run(ctx context.Context, e *env) error {
 }
 
 // software reports the versions. A version of SQLite that loses data is refused by opening already. // K48
-func (d *diagnosis) software() {
+func (d *diagnosis) software(dsn string) {
+	if isPostgres(dsn) { // likewise a server that is too old
+		return
+	}
 	v := versions()
 	d.add("sqlite", verdictOK, "SQLite %s (%s %s)", v.SQLite, driverModule, v.Driver)
 }
@@ -130,7 +133,7 @@ func (d *diagnosis) rows(ctx context.Context, c *queue.Client) error {
 	}
 	n := len(d.results)
 	d.problems(verdictProblem, found)
-	d.fine(n, "integrity", "the file and every row are consistent")
+	d.fine(n, "integrity", "every row is consistent")
 	return nil
 }
 

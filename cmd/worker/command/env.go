@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -96,11 +97,27 @@ func (e *env) open(ctx context.Context) (*queue.Client, error) {
 
 // filePath is the file that a DSN names, and false if it names none.
 func filePath(dsn string) (string, bool) {
-	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+	if isPostgres(dsn) {
 		return "", false
 	}
 	path := strings.TrimPrefix(dsn, "sqlite:")
 	return path, path != "" && path != ":memory:"
+}
+
+func isPostgres(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// shown is a DSN as it may be printed: without a password, which can stand in more than one place of an address.
+func shown(dsn string) string {
+	if !isPostgres(dsn) {
+		return clean(dsn)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "a PostgreSQL database"
+	}
+	return clean("postgres://" + u.Host + u.Path)
 }
 
 // with runs work on an open database and closes it.

@@ -108,7 +108,7 @@ func run(
 
 // global are the flags that every command takes.
 type global struct {
-	DB     *string `placeholder:"DSN" help:"The database: the path of an SQLite file, or sqlite:PATH. Without it $$WORKER_DB says, then db in the file of --config, then it is alkworker.db in the working directory. enqueue, run and schedule set create a file that is not there."`
+	DB     *string `placeholder:"DSN" help:"The database: the path of an SQLite file, sqlite:PATH, or postgres://USER:PASSWORD@HOST/DATABASE?NAME=VALUE; schema=NAME says where its tables are. Without it $$WORKER_DB says, then db in the file of --config, then it is alkworker.db in the working directory. enqueue, run and schedule set create a file that is not there; tables that are missing on PostgreSQL are always created."`
 	Config *string `placeholder:"FILE" help:"Configuration file, such as worker.toml, with the database, options of queues, and what run needs."`
 	JSON   bool    `name:"json" help:"Print one JSON object a line, and nothing else, on standard output. The logs of run become JSON as well."`
 }
@@ -130,11 +130,12 @@ type commandLine struct {
 	Schedule scheduleCommand `cmd:"" help:"Set, list and change schedules."`
 	Sweep    sweepCommand    `cmd:"" help:"Bury what has expired and drop what is past its retention, in every queue, once."`
 	Doctor   doctorCommand   `cmd:"" help:"Check the database and tell what is wrong."`
-	Backup   backupCommand   `cmd:"" help:"Write a consistent copy of a live database file."`
+	Backup   backupCommand   `cmd:"" help:"Write a consistent copy of a live SQLite file."`
+	Copy     copyCommand     `cmd:"" help:"Bring all jobs and schedules to a PostgreSQL database."`
 	Version  versionCommand  `cmd:"" help:"Print the versions of this program, Go and SQLite."`
 }
 
-const description = "Enqueues, inspects and runs jobs that are kept in one database file."
+const description = "Enqueues, inspects and runs jobs that are kept in one SQLite file or PostgreSQL database."
 
 // helpShown is what the parser panics with after it has printed help.
 const helpShown = "help shown"

@@ -13,19 +13,20 @@ import (
 
 	"github.com/alkstore/alkworker/cmd/worker/command"
 	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
 // TestMain also makes this binary the two programs of the scripts: worker, which is what cmd/worker is, and app, which
 // has handlers of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){
+	testscript.Main(leakless{pgtest.Main(m)}, map[string]func(){
 		"worker": func() { command.Main(handlers.NewRegistry()) },
 		"app":    func() { command.Main(appHandlers()) },
 	})
 }
 
-type leakless struct{ m *testing.M }
+type leakless struct{ m interface{ Run() int } }
 
 // Run runs the tests and then looks for goroutines that they left behind.
 func (l leakless) Run() int {

@@ -14,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite"
+
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 )
 
 // patience is how long a script waits for an event that has to come.
@@ -32,17 +35,44 @@ const patience = 60 * time.Second
 //	await grep PATTERN FILE       waits until the file matches
 //	await stdout PATTERN program… waits until the output of the program matches
 //	capture VAR PATTERN FILE      sets a variable to what the pattern's first group matches
-//	sql FILE STATEMENT            edits a database by hand
+//	sql FILE STATEMENT            edits a database by hand: that of WORKER_DB if it is on a server, else the file
 //	http N METHOD URL             the URL answers with status N; the body goes to standard output
-func TestScript(t *testing.T) { runScripts(t, "testdata/script") }
+func TestScript(t *testing.T) { runScripts(t, testscript.Params{Dir: "testdata/script"}, onFile) }
 
-func runScripts(t *testing.T, dir string) {
+// TestScriptPostgres runs the scripts that are about PostgreSQL, and those that need not know where their jobs are.
+func TestScriptPostgres(t *testing.T) {
+	if _, ok := pgtest.New(t); !ok {
+		return
+	}
+	files := []string{}
+	for _, name := range []string{
+		"cancel", "dead", "enqueue", "enqueue_lines", "get", "list", "pause", "registry", "stats", "sweep",
+	} {
+		files = append(files, "testdata/script/"+name+".txtar")
+	}
+	runScripts(t, testscript.Params{Files: files, Dir: "testdata/script/postgres"}, onServer(t))
+}
+
+// onServer gives each script a schema of its own.
+func onServer(t *testing.T) func() (worker, beside string) {
+	return func() (worker, beside string) {
+		db, _ := pgtest.New(t)
+		return db.DSN(), db.SearchPath()
+	}
+}
+
+func onFile() (worker, beside string) { return "", "" }
+
+// runScripts runs scripts, each on a database of its own: that of the worker, and the same for edits by hand.
+func runScripts(t *testing.T, p testscript.Params, database func() (worker, beside string)) {
 	testscript.Run(t, testscript.Params{
-		Dir: dir,
+		Dir:   p.Dir,
+		Files: p.Files,
 		Setup: func(env *testscript.Env) error {
 			// A program under the race detector sleeps a second before it exits, and each script runs dozens.
 			race := "GORACE=atexit_sleep_ms=50 " + os.Getenv("GORACE")
-			env.Vars = append(env.Vars, "WORKER_DB=", "NO_COLOR=", "TZ=UTC", race)
+			worker, beside := database()
+			env.Vars = append(env.Vars, "WORKER_DB="+worker, "BESIDE_DB="+beside, "NO_COLOR=", "TZ=UTC", race)
 			env.Values["processes"] = make(map[string]*process)
 			return nil
 		},
@@ -230,7 +260,11 @@ func cmdCapture(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 2, "sql FILE STATEMENT")
-	db, err := sql.Open("sqlite", "file:"+ts.MkAbs(args[0])+"?_pragma=busy_timeout(10000)")
+	driver, dsn := "sqlite", "file:"+ts.MkAbs(args[0])+"?_pragma=busy_timeout(10000)"
+	if beside := ts.Getenv("BESIDE_DB"); beside != "" {
+		driver, dsn = "pgx", beside
+	}
+	db, err := sql.Open(driver, dsn)
 	ts.Check(err)
 	_, err = db.Exec(args[1])
 	ts.Check(errors.Join(err, db.Close()))

@@ -126,9 +126,9 @@ func TestEditsAcrossRows(t *testing.T) {
 		"the_sequence_set_back":        {edit: "UPDATE sqlite_sequence SET seq = 0", kind: "sequence"},
 		"the_sequence_lost":            {edit: "DELETE FROM sqlite_sequence", kind: "sequence"},
 		"a_schedule_that_never_fires": {
-			//nolint:dupword // two columns in a row are NULL
-			edit: `INSERT INTO __alkstore_scheduler_tasks VALUES
-				('s', 'q', '@every 1s', x'', 0, NULL, 30, 3, 5, NULL, (NULL), 1, 'soon', 0, 1)`,
+			edit: `INSERT INTO __alkstore_scheduler_tasks (name, queue, spec, payload, priority, visibility_timeout_s,
+				max_attempts, backoff_base_s, catch_up, next_fire_at, paused, created_at)
+				VALUES ('s', 'q', '@every 1s', x'', 0, 30, 3, 5, 1, 'soon', 0, 1)`,
 			kind: "schedule", left: true,
 		},
 	} {

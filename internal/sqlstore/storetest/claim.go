@@ -12,6 +12,7 @@ import (
 func claimRules() []rule {
 	return []rule{
 		{name: "C1_hands_out_at_most_the_limit_of_one_queue", test: claimLimit},
+		{name: "C6_a_claim_of_no_jobs_buries_none", test: claimNothing},
 		{name: "C2_order_is_priority_then_ready_time_then_id", test: claimOrder},
 		{name: "C2_a_ready_job_is_found_among_many_that_are_not", test: claimAmongDelayed},
 		{name: "C2_lapsed_jobs_take_their_place_in_the_order", test: claimOrderOfLapsed},
@@ -244,4 +245,13 @@ func pausedQueue(e *env) {
 	pause("mail", false)
 	pause("mail", false)
 	same(e, "claim after resuming", rowIDs(e.claim("mail", 10)), []int64{h.ID, id, later})
+}
+
+func claimNothing(e *env) {
+	_, h := e.hold(oneShot("mail"))
+	e.advance(visibility + 1)
+	for _, limit := range []int64{0, -1} {
+		same(e, "claimed", len(e.claim("mail", limit)), 0)
+		e.states(sqlstore.Processing, h.ID)
+	}
 }

@@ -13,6 +13,8 @@ func handleRules() []rule {
 		{name: "H2_ack_in_a_transaction_is_refused_without_the_claim", test: ackTxRefused, needs: hasTx},
 		{name: "H3_heartbeat_moves_the_deadline_and_nothing_else", test: heartbeatMoves},
 		{name: "H3_heartbeat_by_a_given_extension", test: heartbeatExtension},
+		{name: "H3_of_two_extensions_of_one_claim_the_last_counts", test: heartbeatTwice},
+		{name: "H4_of_two_retries_of_one_claim_the_first_counts", test: retryTwice},
 		{name: "H4_retry_with_attempts_left_is_pending_again", test: retryPending},
 		{name: "H4_retry_with_none_left_goes_to_dead_letters", test: retryBuried},
 		{name: "H4_a_batch_of_both_kinds", test: retryBoth},
@@ -212,5 +214,26 @@ func errorTexts(e *env) {
 		e.ok(err)
 		same(e, "fail", answers, []bool{true})
 		same(e, "last error of a failed job", e.get(h.ID).LastError, &text)
+	}
+}
+
+func heartbeatTwice(e *env) {
+	for _, seconds := range [][2]int64{{100, 200}, {200, 100}} {
+		_, h := e.hold(newJob("mail"))
+		answers, err := e.store.Heartbeat(e.Context(), []sqlstore.Extension{
+			{Handle: h, S: &seconds[0]}, {Handle: h, S: &seconds[1]},
+		})
+		e.ok(err)
+		same(e, "heartbeat", answers, []bool{true, true})
+		same(e, "deadline", *e.get(h.ID).ClaimExpiresAt, e.now()+seconds[1])
+	}
+}
+
+func retryTwice(e *env) {
+	for _, seconds := range [][2]int64{{100, 200}, {200, 100}} {
+		_, h := e.hold(newJob("mail"))
+		verdicts := e.retry(sqlstore.Retrial{Handle: h, DelayS: seconds[0]}, sqlstore.Retrial{Handle: h, DelayS: seconds[1]})
+		same(e, "retry", verdicts, []sqlstore.Verdict{sqlstore.Retrying, sqlstore.Refused})
+		same(e, "ready at", e.get(h.ID).RunAt, e.now()+seconds[0])
 	}
 }

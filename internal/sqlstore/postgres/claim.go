@@ -1,0 +1,171 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// kinds are the values of :kind in claim.sql.
+var kinds = map[sqlstore.ClaimKind]string{
+	sqlstore.AnyJob: "any", sqlstore.OnlyProven: "proven", sqlstore.OnlySuspects: "suspects",
+}
+
+// ClaimBatch implements [sqlstore.Claims].
+//
+// A claim passes over what other transactions have locked: it never waits, and a job that another claim is just taking
+// is as good as taken.
+func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
+	if c.Limit < 1 {
+		return nil, fail("claim from", c.Queue, 0, s.using(ctx, ordinary, func(context.Context) error { return nil }))
+	}
+	h := s.frontiers.forClaim(c.Queue)
+	rows, err = s.claim(ctx, c, h)
+	if c.Kind != sqlstore.OnlySuspects && err == nil && !h.whole && int64(len(rows)) < c.Limit &&
+		s.frontiers.lookAgain(c.Queue) {
+		rest := c
+		rest.Limit -= int64(len(rows))
+		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
+		var more []sqlstore.Row
+		more, err = s.claim(ctx, rest, h.behind())
+		if len(rows) > 0 {
+			err = nil // these are ours; whatever was wrong will be so the next time
+		}
+		rows = append(rows, more...)
+		inOrder(rows)
+	}
+	if err == nil && c.Kind != sqlstore.OnlySuspects {
+		s.listener.rivalry.claimed(len(rows) > 0)
+	}
+	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
+}
+
+// claim makes one claim and learns from it. Nearly all are of proven jobs in queues without spent ones, which takes one
+// statement that does not care for the others.
+func (s *Store) claim(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, err error) {
+	began := time.Now()
+	if c.Kind == sqlstore.OnlyProven {
+		rows, saw, err := s.claimProven(ctx, c, h)
+		if err != nil || !saw.spent {
+			return s.learn(c, h, began, saw, rows, err)
+		}
+	}
+	rows, saw, err := s.claimAny(ctx, c, h)
+	return s.learn(c, h, began, saw, rows, err)
+}
+
+// sight is what a claim saw of its queue besides jobs.
+type sight struct {
+	now   int64
+	open  bool // not paused
+	spent bool // there may be jobs without attempts left, so that nothing was claimed
+}
+
+func (s *Store) learn(
+	c sqlstore.Claim, h hint, began time.Time, saw sight, rows []sqlstore.Row, err error,
+) ([]sqlstore.Row, error) {
+	if err != nil {
+		return nil, err
+	}
+	if saw.open { // else nothing was looked at
+		s.frontiers.claimed(c, h, began, saw.now, rows)
+	}
+	return rows, nil
+}
+
+func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		rows = nil
+		return t.run(ctx, step{"claim_proven", args{
+			"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "priorities": h.priorities,
+			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+		}, func(row scanner) error {
+			r := sqlstore.Row{Queue: c.Queue, State: sqlstore.Processing, Claimant: cleaned(c.Claimant)}
+			there, err := scanProven(row, &saw, &r)
+			if there {
+				rows = append(rows, r)
+			}
+			return err
+		}})
+	})
+	return rows, saw, err
+}
+
+func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		rows = nil
+		return t.run(ctx,
+			step{"claim_exhausted", args{ // C6: whoever would be handed a job without attempts buries it instead
+				"queue": c.Queue, "exhausted_text": cleaned(c.ExhaustedText), "lapsed_text": cleaned(c.LapsedText),
+				"keep": sqlstore.MaxFailures, "lease_from": h.leaseFrom,
+			}, func(row scanner) error { return row.Scan(&saw.now, &saw.open) }},
+			step{"claim", args{
+				"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "kind": kinds[c.Kind],
+				"lapsed_text": cleaned(c.LapsedText), "keep": sqlstore.MaxFailures, "priorities": h.priorities,
+				"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+			}, collect(&rows)},
+		)
+	})
+	return rows, saw, err
+}
+
+// NextReady implements [sqlstore.Claims].
+func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next map[string]int64, err error) {
+	next = make(map[string]int64, len(queues))
+	object := sole(queues)
+	queues = slices.Compact(slices.Sorted(slices.Values(queues)))
+	hints, whole := s.frontiers.forReady(queues)
+	var levels []string
+	var priorities, runAts, ids, leases []int64
+	for i, h := range hints {
+		for range h.priorities {
+			levels = append(levels, queues[i])
+		}
+		priorities, runAts, ids = append(priorities, h.priorities...), append(runAts, h.runAts...), append(ids, h.ids...)
+		leases = append(leases, h.leaseFrom)
+	}
+	began := time.Now()
+	err = s.reading(ctx, ordinary, step{"next_ready", args{
+		"queues": texts(queues), "leases_from": leases, "level_queues": texts(levels), "priorities": priorities,
+		"run_ats": runAts, "ids": ids,
+	}, func(row scanner) error {
+		var queue *string
+		var at *int64
+		err := row.Scan(&now, &queue, &at)
+		if queue != nil && at != nil {
+			next[*queue] = *at
+		}
+		return err
+	}})
+	if err != nil {
+		return 0, nil, fail("look for work in", object, 0, err)
+	}
+	s.frontiers.sawReady(began, whole)
+	return now, next, nil
+}
+
+// Idle implements [sqlstore.Claims].
+func (s *Store) Idle(ctx context.Context, queues []string) (idle bool, err error) {
+	err = s.reading(ctx, ordinary, step{"idle", args{"queues": texts(queues)}, func(row scanner) error {
+		return row.Scan(&idle)
+	}})
+	return idle && err == nil, fail("look for idleness of", sole(queues), 0, err)
+}
+
+// texts is an array that is never NULL.
+func texts(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// sole is the queue that an operation is about if it is about one.
+func sole(queues []string) string {
+	if len(queues) == 1 {
+		return queues[0]
+	}
+	return ""
+}

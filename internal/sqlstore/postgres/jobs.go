@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// Cancel implements [sqlstore.Jobs].
+func (s *Store) Cancel(ctx context.Context, ids []int64) ([]bool, error) {
+	return s.each(ctx, "cancel", ids)
+}
+
+// after is what has to be seen by a statement of its own: a claim that the first one has waited for may have written
+// failures that it could not see.
+var after = map[string]string{"cancel": "cancel_failures"}
+
+// Requeue implements [sqlstore.Jobs].
+func (s *Store) Requeue(ctx context.Context, ids []int64) ([]bool, error) {
+	return s.each(ctx, "requeue", ids, "")
+}
+
+// Purge implements [sqlstore.Jobs].
+func (s *Store) Purge(ctx context.Context, ids []int64) ([]bool, error) {
+	return s.each(ctx, "purge", ids)
+}
+
+// each runs a statement that names those of ids which there were.
+func (s *Store) each(ctx context.Context, name string, ids []int64, wakes ...string) (there []bool, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	inOrder := slices.Sorted(slices.Values(ids)) // see batch
+	err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
+		named := make(map[int64]bool, len(ids))
+		of := step{name, args{"ids": inOrder}, func(row scanner) error {
+			var id int64
+			err := row.Scan(&id)
+			named[id] = true
+			return err
+		}}
+		var err error
+		steps := []step{of}
+		if then, ok := after[name]; ok {
+			steps = append(steps, step{then, args{"ids": inOrder}, nil})
+		}
+		if len(wakes) > 0 {
+			err = t.wake(ctx, behind, wakes, steps...)
+		} else {
+			err = t.run(ctx, steps...)
+		}
+		there = make([]bool, len(ids))
+		for i, id := range ids {
+			there[i] = named[id]
+			delete(named, id) // a job given twice is there once
+		}
+		return err
+	})
+	var id int64
+	if len(ids) == 1 {
+		id = ids[0]
+	}
+	return unlessFailed(there, fail(name, "", id, err))
+}
+
+// RequeueMatching implements [sqlstore.Jobs].
+func (s *Store) RequeueMatching(ctx context.Context, f sqlstore.DeadFilter, limit int64) (int64, error) {
+	return s.matching(ctx, "requeue", "requeue_matching", f, limit, "")
+}
+
+// PurgeMatching implements [sqlstore.Jobs].
+func (s *Store) PurgeMatching(ctx context.Context, f sqlstore.DeadFilter, limit int64) (int64, error) {
+	return s.matching(ctx, "purge", "purge_matching", f, limit)
+}
+
+func (s *Store) matching(
+	ctx context.Context, op, name string, f sqlstore.DeadFilter, limit int64, wakes ...string,
+) (n int64, err error) {
+	err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
+		of := step{name, args{"queue": f.Queue, "older_than_s": f.OlderThanS, "limit": max(limit, 0)},
+			func(row scanner) error { return row.Scan(&n) }}
+		if len(wakes) > 0 {
+			return t.wake(ctx, behind, wakes, of)
+		}
+		return t.run(ctx, of)
+	})
+	if err != nil {
+		return 0, fail(op, f.Queue, 0, err)
+	}
+	return n, nil
+}
+
+// SetPaused implements [sqlstore.Jobs].
+func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error {
+	op := "pause"
+	if !paused {
+		op = "resume"
+	}
+	err := s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		if paused {
+			return t.run(ctx, step{"set_paused", args{"queue": queue}, nil})
+		}
+		return t.wake(ctx, ahead, []string{queue}, step{"set_resumed", args{"queue": queue}, nil})
+	})
+	return fail(op, queue, 0, err)
+}
+
+// SweepExpired implements [sqlstore.Jobs].
+func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sqlstore.Swept, err error) {
+	err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
+		err := t.run(ctx, step{"sweep", args{"queue": queue, "text": cleaned(text)}, func(row scanner) error {
+			return row.Scan(&swept.Expired, &swept.Dropped, &swept.Repaired)
+		}})
+		if swept.Repaired > 0 {
+			t.rouse(ahead, queue)
+		}
+		return err
+	})
+	if err != nil {
+		return sqlstore.Swept{}, fail("sweep", queue, 0, err)
+	}
+	return swept, nil
+}

@@ -1,0 +1,180 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
+)
+
+// brief waits for a locked row hardly at all.
+var brief = postgres.Options{BusyTimeout: 50 * time.Millisecond}
+
+func TestLockedRows(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s, beside := open(t, db.DSN(), brief), pool(t, db)
+	t.Run("K6_a_heartbeat_passes_over_a_job_that_is_about_to_be_acked", func(t *testing.T) {
+		enqueue(t, s, jobs(3, newJob("q"))...)
+		rows := claim(t, s, "q", 3)
+		execute(t, beside, "UPDATE __alkstore_live SET claim_expires_at = claim_expires_at - 10")
+		tx := begin(t, beside)
+		if acked := must(s.AckBatchTx(t.Context(), tx, handles(rows[:1])))(t); !acked[0] {
+			t.Fatal("ack was refused")
+		}
+		extensions := make([]sqlstore.Extension, len(rows))
+		for i, r := range rows {
+			extensions[i].Handle = handle(r)
+		}
+		for i, ok := range must(s.Heartbeat(t.Context(), extensions))(t) {
+			if !ok {
+				t.Errorf("heartbeat %d: got false, want true: nobody else can have the job", i)
+			}
+		}
+		for _, r := range rows[1:] {
+			if got := *get(t, s, r.ID).ClaimExpiresAt; got < *r.ClaimExpiresAt {
+				t.Errorf("deadline of job %d: got %d, want at least %d", r.ID, got, *r.ClaimExpiresAt)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if kept := must(s.Heartbeat(t.Context(), extensions))(t); kept[0] || !kept[1] || !kept[2] {
+			t.Errorf("heartbeats after the commit: got %v, want the first refused", kept)
+		}
+		must(s.AckBatch(t.Context(), handles(rows)))(t)
+	})
+	t.Run("C1_a_claim_passes_over_what_others_have_locked", func(t *testing.T) {
+		fresh := enqueue(t, s, jobs(3, newJob("q"))...)
+		tx := begin(t, beside)
+		if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", fresh[0]); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(claim(t, s, "q", 2)); len(got) != 2 || got[0] != fresh[1] || got[1] != fresh[2] {
+			t.Errorf("claimed: got %v, want %v", got, fresh[1:])
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(claim(t, s, "q", 2)); len(got) != 1 || got[0] != fresh[0] {
+			t.Errorf("claimed once it is free: got %v, want %v", got, fresh[:1])
+		}
+		must(s.Cancel(t.Context(), fresh))(t)
+	})
+	t.Run("what_has_to_wait_for_a_row_is_busy_after_a_while", func(t *testing.T) {
+		enqueue(t, s, newJob("q"))
+		h := hold(t, s, "q")
+		tx := begin(t, beside)
+		must(s.AckBatchTx(t.Context(), tx, []sqlstore.Handle{h}))(t)
+		for what, err := range map[string]error{
+			"ack":     second(s.AckBatch(t.Context(), []sqlstore.Handle{h})),
+			"retry":   second(s.Retry(t.Context(), []sqlstore.Retrial{{Handle: h}})),
+			"fail":    second(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}})),
+			"release": second(s.Release(t.Context(), []sqlstore.Releasing{{Handle: h}})),
+			"cancel":  second(s.Cancel(t.Context(), []int64{h.ID})),
+		} {
+			var typed *sqlstore.Error
+			if !errors.Is(err, sqlstore.ErrBusy) || !errors.As(err, &typed) || typed.JobID != h.ID {
+				t.Errorf("%s: got %v, want a typed ErrBusy", what, err)
+			}
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if acked := must(s.AckBatch(t.Context(), []sqlstore.Handle{h}))(t); !acked[0] {
+			t.Error("ack was refused once the row was free")
+		}
+	})
+	t.Run("batches_with_the_same_jobs_in_any_order_do_not_deadlock", func(t *testing.T) {
+		const n, rounds = 200, 10
+		patient := open(t, db.DSN(), postgres.Options{})
+		for range rounds {
+			enqueue(t, s, jobs(n, newJob("q"))...)
+			forth := handles(claim(t, s, "q", n))
+			back := make([]sqlstore.Handle, n)
+			for i, h := range forth {
+				back[n-1-i] = h
+			}
+			ended := make(chan error, 3)
+			acked := make([][]bool, 2)
+			for i, batch := range [][]sqlstore.Handle{forth, back} {
+				go func() {
+					var err error
+					acked[i], err = patient.AckBatch(t.Context(), batch)
+					ended <- err
+				}()
+			}
+			var failed []bool
+			go func() {
+				failures := make([]sqlstore.Failing, n)
+				for i, h := range back {
+					failures[i] = sqlstore.Failing{Handle: h, Error: "x"}
+				}
+				var err error
+				failed, err = patient.Fail(t.Context(), failures)
+				ended <- err
+			}()
+			for range 3 {
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range n {
+				count := 0
+				for _, ok := range []bool{acked[0][i], acked[1][n-1-i], failed[n-1-i]} {
+					if ok {
+						count++
+					}
+				}
+				if count != 1 {
+					t.Fatalf("job %d was ended %d times", forth[i].ID, count)
+				}
+			}
+		}
+		must(s.PurgeMatching(t.Context(), sqlstore.DeadFilter{}, 1<<40))(t)
+	})
+	t.Run("K6_a_heartbeat_does_not_queue_behind_a_busy_pool", func(t *testing.T) {
+		enqueue(t, s, newJob("q"))
+		h := hold(t, s, "q")
+		locker := must(pgx.Connect(t.Context(), db.URL))(t)
+		defer func() { _ = locker.Close(context.WithoutCancel(t.Context())) }()
+		tx := must(locker.Begin(t.Context()))(t)
+		if _, err := tx.Exec(t.Context(), "LOCK TABLE "+pgx.Identifier{db.Schema, "__alkstore_dead"}.Sanitize()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 40)
+		patient := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute})
+		for range cap(ended) {
+			go func() { ended <- second(patient.Stats(ctx)) }()
+		}
+		until(t, "the pool is used up", func() bool {
+			shared, _ := patient.Pools()
+			return shared.AcquiredConns() == shared.MaxConns()
+		})
+		began := time.Now()
+		kept := must(patient.Heartbeat(t.Context(), []sqlstore.Extension{{Handle: h}}))(t)
+		if took := time.Since(began); !kept[0] || took > 5*time.Second {
+			t.Errorf("heartbeat: got %v after %v", kept, took)
+		}
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("stats: got %v, want context.Canceled", err)
+			}
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		must(s.AckBatch(t.Context(), []sqlstore.Handle{h}))(t)
+	})
+	healthy(t, s)
+}

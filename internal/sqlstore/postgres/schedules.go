@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// Register implements [sqlstore.Schedules].
+func (s *Store) Register(
+	ctx context.Context, name string, change func(now int64, have *sqlstore.Schedule) (*sqlstore.Schedule, error),
+) error {
+	err := s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		have, err := t.schedule(ctx, name)
+		if err != nil {
+			return err
+		}
+		want, err := change(*t.clock, have)
+		if err != nil || want == nil {
+			return err
+		}
+		return t.wake(ctx, ahead, []string{want.Queue}, step{"schedule_put", args{
+			"name": name, "queue": want.Queue, "spec": cleaned(want.Spec), "payload": bytesOf(want.Payload),
+			"priority": want.Fire.Priority, "expires_s": want.Fire.ExpiresS,
+			"visibility_timeout_s": want.Fire.Stamps.VisibilityTimeoutS, "max_attempts": want.Fire.Stamps.MaxAttempts,
+			"backoff_base_s": want.Fire.Stamps.BackoffBaseS, "dead_letter_retention_s": want.Fire.Stamps.DeadLetterRetentionS,
+			"anchor": want.Anchor, "catch_up": want.CatchUp, "next_fire_at": want.NextFireAt, "paused": want.Paused,
+			"now": *t.clock,
+		}, nil})
+	})
+	return failSchedule("register", name, err)
+}
+
+// Unregister implements [sqlstore.Schedules].
+func (s *Store) Unregister(ctx context.Context, name string) (there bool, err error) {
+	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		there = false
+		return t.run(ctx, step{"schedule_delete", args{"name": name}, func(scanner) error {
+			there = true
+			return nil
+		}})
+	})
+	return there && err == nil, failSchedule("unregister", name, err)
+}
+
+// ListSchedules implements [sqlstore.Schedules].
+func (s *Store) ListSchedules(ctx context.Context) (all []sqlstore.Schedule, err error) {
+	err = s.reading(ctx, slow, step{"schedule_list", nil, func(row scanner) error {
+		schedule, err := scanSchedule(row)
+		all = append(all, schedule)
+		return err
+	}})
+	return unlessFailed(all, fail("list schedules", "", 0, err))
+}
+
+// Soonest implements [sqlstore.Schedules].
+func (s *Store) Soonest(ctx context.Context) (now int64, next *int64, err error) {
+	err = s.reading(ctx, ordinary, step{"schedule_soonest", nil, func(row scanner) error { return row.Scan(&now, &next) }})
+	if err != nil {
+		return 0, nil, fail("look for due schedules", "", 0, err)
+	}
+	return now, next, nil
+}
+
+// Tick implements [sqlstore.Schedules].
+func (s *Store) Tick(
+	ctx context.Context, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
+) ([]sqlstore.Ticked, error) {
+	var due []string
+	err := s.reading(ctx, ordinary, step{"schedule_due", nil, func(row scanner) error {
+		var name string
+		err := row.Scan(&name)
+		due = append(due, name)
+		return err
+	}})
+	if err != nil {
+		return nil, fail("tick", "", 0, err)
+	}
+	var ticked []sqlstore.Ticked
+	for _, name := range due {
+		one, err := s.tickOne(ctx, name, plan)
+		if err != nil {
+			return ticked, failSchedule("tick", name, err)
+		}
+		if one != nil {
+			ticked = append(ticked, *one)
+		}
+	}
+	return ticked, nil
+}
+
+// tickOne is S5 for one schedule. It is read again under its lock: another process may have fired it, paused it or
+// changed it since. Nil if so.
+func (s *Store) tickOne(
+	ctx context.Context, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
+) (ticked *sqlstore.Ticked, err error) {
+	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		due, err := t.schedule(ctx, name)
+		if err != nil || due == nil || due.Paused || due.NextFireAt > *t.clock {
+			return err
+		}
+		ticked = &sqlstore.Ticked{Name: name, Queue: due.Queue}
+		p, err := plan(*t.clock, *due)
+		if err == nil && len(p.Boundaries) > sqlstore.MaxCatchUpFires {
+			err = fmt.Errorf("plan of %d jobs, at most %d are allowed", len(p.Boundaries), sqlstore.MaxCatchUpFires)
+		}
+		if err != nil {
+			ticked.Err = failSchedule("fire", name, err)
+			return nil
+		}
+		advance := step{"schedule_advance", args{"name": name, "next_fire_at": p.NextFireAt}, nil}
+		ticked.IDs, err = t.fire(ctx, due, p.Boundaries, advance)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ticked, nil
+}
+
+// FireNow implements [sqlstore.Schedules].
+func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, err error) {
+	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
+		schedule, err := t.schedule(ctx, name)
+		if err != nil || schedule == nil {
+			return err
+		}
+		ids, err := t.fire(ctx, schedule, []int64{*t.clock})
+		if err == nil {
+			id, ok = ids[0], true
+		}
+		return err
+	})
+	if err != nil {
+		return 0, false, failSchedule("fire", name, err)
+	}
+	return id, ok, nil
+}
+
+// fire enqueues one job of a schedule for each boundary, in their order (S7), and takes the steps that go with it.
+func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64, with ...step) ([]int64, error) {
+	if len(boundaries) == 0 {
+		return nil, t.run(ctx, with...)
+	}
+	job := sqlstore.NewJob{
+		Queue: by.Queue, Payload: by.Payload, Priority: by.Fire.Priority, ExpiresS: by.Fire.ExpiresS, Stamps: by.Fire.Stamps,
+	}
+	if err := hopeless([]sqlstore.NewJob{job}); err != nil {
+		return nil, err
+	}
+	var jobs columns
+	for _, boundary := range boundaries {
+		jobs.add(&job, &by.Name, &boundary)
+	}
+	var ids []int64
+	err := t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
+	return unlessFailed(ids, err)
+}
+
+// schedule reads a schedule, nil if there is none, and keeps others from changing it or making it until the transaction
+// ends.
+func (t *tx) schedule(ctx context.Context, name string) (found *sqlstore.Schedule, err error) {
+	err = t.run(ctx, step{"schedule_lock", args{"schema": t.store.schema, "name": name}, nil})
+	if err != nil {
+		return nil, err
+	}
+	// Only now, so that it sees what was committed while this waited for the lock.
+	err = t.run(ctx, step{"schedule_get", args{"name": name}, func(row scanner) error {
+		schedule, err := scanSchedule(row)
+		found = &schedule
+		return err
+	}})
+	return found, err
+}
+
+// scanSchedule reads the columns that schedule_get.sql lists.
+func scanSchedule(row scanner) (s sqlstore.Schedule, err error) {
+	err = row.Scan(&s.Name, &s.Queue, &s.Spec, &s.Payload, &s.Fire.Priority, &s.Fire.ExpiresS,
+		&s.Fire.Stamps.VisibilityTimeoutS, &s.Fire.Stamps.MaxAttempts, &s.Fire.Stamps.BackoffBaseS,
+		&s.Fire.Stamps.DeadLetterRetentionS, &s.Anchor, &s.CatchUp, &s.NextFireAt, &s.Paused, &s.CreatedAt)
+	return s, err
+}
+
+// failSchedule is fail with the name of a schedule as the object.
+func failSchedule(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fail(fmt.Sprintf("%s schedule %q", op, name), "", 0, err)
+}

@@ -1,0 +1,1 @@
+DELETE FROM __alkstore_locks WHERE name = :name AND owner = :owner;

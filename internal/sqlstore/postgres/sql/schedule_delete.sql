@@ -1,0 +1,1 @@
+DELETE FROM __alkstore_scheduler_tasks WHERE name = :name RETURNING name;

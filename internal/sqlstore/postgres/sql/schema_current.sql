@@ -1,0 +1,2 @@
+-- Where names without a schema go; NULL if that is nowhere.
+SELECT current_schema();

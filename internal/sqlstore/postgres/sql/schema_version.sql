@@ -1,0 +1,1 @@
+SELECT version FROM __alkstore_schema WHERE one = 1;

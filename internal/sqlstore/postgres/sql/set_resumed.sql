@@ -1,0 +1,1 @@
+DELETE FROM __alkstore_queues WHERE queue = :queue;

@@ -1,0 +1,60 @@
+-- D2 for one queue: buries what has expired, pending and processing alike; deletes dead jobs past their own retention;
+-- and makes processing rows without a deadline reclaimable, which would otherwise never be (K3). Rows are locked in the
+-- order of their ids, as everywhere but in claims, which never wait.
+WITH
+clock (now) AS MATERIALIZED (
+    SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
+),
+late AS MATERIALIZED (
+    SELECT job.id FROM __alkstore_live AS job
+    WHERE job.queue = :queue AND job.expires_at IS NOT NULL AND job.expires_at < (SELECT now FROM clock)
+    ORDER BY job.id
+    FOR UPDATE
+),
+gone AS (
+    DELETE FROM __alkstore_live AS job USING late WHERE job.id = late.id
+    RETURNING
+        job.id, job.queue, job.payload, job.priority, job.run_at, job.claimed_at, job.attempts, job.max_attempts,
+        job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,
+        job.fence, job.schedule, job.scheduled_for
+),
+buried AS (
+    INSERT INTO __alkstore_dead (
+        id, queue, payload, priority, run_at, claimed_at, attempts, max_attempts, created_at, expires_at,
+        visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence, schedule, scheduled_for, last_error, died_at
+    )
+    SELECT
+        id, queue, payload, priority, run_at, claimed_at, attempts, max_attempts, created_at, expires_at,
+        visibility_timeout_s, backoff_base_s, dead_letter_retention_s, fence, schedule, scheduled_for,
+        CAST(:text AS text), (SELECT now FROM clock)
+    FROM gone
+    -- A row that a hand edit left there must not keep the queue from being claimed (K3).
+    ON CONFLICT (id) DO UPDATE SET
+        queue = excluded.queue, payload = excluded.payload, priority = excluded.priority, run_at = excluded.run_at,
+        claimed_at = excluded.claimed_at, attempts = excluded.attempts, max_attempts = excluded.max_attempts,
+        created_at = excluded.created_at, expires_at = excluded.expires_at,
+        visibility_timeout_s = excluded.visibility_timeout_s, backoff_base_s = excluded.backoff_base_s,
+        dead_letter_retention_s = excluded.dead_letter_retention_s, fence = excluded.fence,
+        schedule = excluded.schedule, scheduled_for = excluded.scheduled_for, last_error = excluded.last_error,
+        died_at = excluded.died_at
+),
+old AS MATERIALIZED (
+    SELECT job.id FROM __alkstore_dead AS job
+    WHERE job.queue = :queue AND job.dead_letter_retention_s IS NOT NULL
+        AND job.died_at + least(job.dead_letter_retention_s, 1000000000000) < (SELECT now FROM clock)
+    ORDER BY job.id
+    FOR UPDATE
+),
+dropped AS (
+    DELETE FROM __alkstore_dead AS job USING old WHERE job.id = old.id RETURNING job.id
+),
+history AS (
+    DELETE FROM __alkstore_failures AS failure USING dropped WHERE failure.job_id = dropped.id
+),
+repaired AS (
+    UPDATE __alkstore_live AS job SET claim_expires_at = (SELECT now FROM clock) - 1
+    WHERE job.queue = :queue AND job.state = 'processing' AND job.claim_expires_at IS NULL
+        AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
+    RETURNING job.id
+)
+SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM dropped), (SELECT count(*) FROM repaired);

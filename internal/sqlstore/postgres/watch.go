@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
+
+// netInterval is how often to look for changes of others while they are also told: the connection on which they are told
+// may have died without a word, which takes its owner a while to find out (K85).
+const netInterval = time.Second
+
+// Watch implements [sqlstore.Store]. Other processes are noticed by their notifications, and by looking whether any
+// transaction of the server has been committed since the last look, which touches no table.
+func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue string)) error {
+	w := s.signals.subscribe()
+	if w == nil {
+		return fail("watch", "", 0, sqlstore.ErrClosed)
+	}
+	defer s.signals.unsubscribe(w)
+	s.listener.use(s)
+	defer s.listener.leave()
+
+	timer := time.NewTimer(never) // until the next look
+	defer timer.Stop()
+	later := time.NewTimer(never) // for what waits so that a fleet does not move as one
+	defer later.Stop()
+	// One look at a time, and beside this loop: when the network swallows it, changes of this process still wake.
+	looks := make(chan look, 1)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	start := func() {
+		looking.Go(func() { looks <- s.look(ctx) })
+	}
+	start()
+	seen, first := "", true
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.ring:
+			queues, heard, open := w.take()
+			if !open {
+				return fail("watch", "", 0, sqlstore.ErrClosed)
+			}
+			for _, queue := range queues {
+				wake(queue)
+			}
+			if heard > 0 {
+				later.Reset(heard)
+			}
+		case <-later.C:
+			// Not by the name of the queue: most likely another process was faster, and to look is cheaper than to claim.
+			wake("")
+		case <-timer.C:
+			start()
+		case found := <-looks:
+			// A failed look is a wake-up as well: the claim that follows meets the same trouble and reports it.
+			if !first && (found.err != nil || found.snapshot != seen) {
+				wake("")
+			}
+			seen, first = found.snapshot, false
+			timer.Reset(s.interval(poll))
+		}
+	}
+}
+
+// never is longer than any process lives.
+const never = 1 << 62
+
+// interval is how long until the next look.
+func (s *Store) interval(poll time.Duration) time.Duration {
+	if s.listener.hears() {
+		return max(poll, netInterval)
+	}
+	return poll
+}
+
+// look is one look for changes.
+type look struct {
+	snapshot string // changes with every commit
+	err      error
+}
+
+func (s *Store) look(ctx context.Context) (found look) {
+	found.err = s.reading(ctx, ordinary, step{"snapshot", nil, func(row scanner) error { return row.Scan(&found.snapshot) }})
+	return found
+}
+
+// maxJitter bounds how long a process that is usually too late waits before it looks for work that it was told of.
+const maxJitter = 10 * time.Millisecond
+
+// rivalry learns whether it pays to run for work at the word of others (K89). A process that finds what it is told of
+// goes on running at once; one that comes too late, because a fleet is told the same, waits a random while. Together
+// they settle at about one claim for each job.
+type rivalry struct {
+	mu     sync.Mutex
+	spread time.Duration
+}
+
+// claimed reports a claim and whether it found anything.
+func (r *rivalry) claimed(found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !found:
+		r.spread = min(2*r.spread+time.Millisecond, maxJitter)
+	case r.spread < time.Millisecond:
+		r.spread = 0
+	default:
+		r.spread /= 2
+	}
+}
+
+// wait draws how long to wait before the next run; zero is not at all.
+func (r *rivalry) wait() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spread == 0 {
+		return 0
+	}
+	return rand.N(r.spread) + 1
+}
+
+// signals carry wake-ups from the writes of this process, and from the notifications of others, to the watchers of this
+// process. Senders never wait.
+type signals struct {
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
+	closed   bool
+	left     sync.WaitGroup // of the watchers
+}
+
+// watcher gathers what woke since its last look.
+type watcher struct {
+	ring chan struct{} // holds one element when there is something to take
+
+	mu     sync.Mutex
+	queues map[string]struct{}
+	heard  time.Duration // how long to wait before a look at the word of others; zero: there was none
+	closed bool
+}
+
+// subscribe is nil if the store is closed.
+func (s *signals) subscribe() *watcher {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	w := &watcher{ring: make(chan struct{}, 1), queues: make(map[string]struct{})}
+	if s.watchers == nil {
+		s.watchers = make(map[*watcher]struct{})
+	}
+	s.watchers[w] = struct{}{}
+	s.left.Add(1)
+	return w
+}
+
+func (s *signals) unsubscribe(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+	s.left.Done()
+}
+
+func (s *signals) send(queue string) { s.hear(queue, 0) }
+
+// hear is send after a while, and then without the name of the queue; zero is send.
+func (s *signals) hear(queue string, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		w.add(queue, wait)
+	}
+}
+
+// close ends all watchers and waits for them.
+func (s *signals) close() {
+	s.mu.Lock()
+	s.closed = true
+	for w := range s.watchers {
+		w.close()
+	}
+	s.mu.Unlock()
+	s.left.Wait()
+}
+
+func (w *watcher) add(queue string, wait time.Duration) {
+	w.mu.Lock()
+	if wait == 0 {
+		w.queues[queue] = struct{}{}
+	} else if w.heard == 0 {
+		w.heard = wait
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.ring <- struct{}{}:
+	default: // rung already
+	}
+}
+
+func (w *watcher) take() (queues []string, heard time.Duration, open bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for q := range w.queues {
+		queues = append(queues, q)
+	}
+	clear(w.queues)
+	heard, w.heard = w.heard, 0
+	return queues, heard, !w.closed
+}
