@@ -20,8 +20,9 @@ run: ## run the main example: thumbnails of real images
 test: ## all tests; needs nothing but Go
 	go test ./...
 
-race: ## all tests but torture under the race detector; needs a C compiler
-	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -v /internal/torture$$)
+race: ## all tests but torture under the race detector, of the crash tests the chaos; needs a C compiler
+	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -vE '/internal/(torture|crashtest)$$')
+	CGO_ENABLED=1 go test -race -timeout 20m -run '^TestChaos$$' ./internal/crashtest
 
 cover: ## all tests with coverage; writes coverage.out and prints the total
 	go test -coverpkg=./... -coverprofile=coverage.out ./...

@@ -16,8 +16,12 @@ const stuckAfter = 10 * time.Second
 // hand runs attempts one after the other until the worker has no more for it. A goroutine that has run one has the stack
 // that the next one needs; to start each with a new one would cost more than to decode its payload.
 func (w *Worker) hand(a *attempt) {
+	defer w.flight.dismiss()
 	for ok := true; ok; a, ok = <-w.hands {
 		w.attempt(a)
+		if w.flight.overstaffed() {
+			return
+		}
 	}
 }
 

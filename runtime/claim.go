@@ -376,7 +376,8 @@ func (w *Worker) start(lasting context.Context, l *line, job *queue.Job, asked t
 	}
 	select {
 	case w.hands <- a:
-	default: // every hand is busy
+	default: // every hand is busy, or about to come back
+		w.flight.hire()
 		go w.hand(a)
 	}
 	return true

@@ -1,7 +1,7 @@
 // Package exec does jobs by running a program for each, so that a handler can be written in any language.
 //
-// The payload is the program's standard input, byte for byte; it may be left unread. The environment is that of the
-// worker and, always set,
+// The payload is the program's standard input, byte for byte; it may be left unread. It is whole even if the worker dies,
+// from a nameless file in the directory for temporary files. The environment is that of the worker and, always set,
 //
 //	JOB_ID JOB_QUEUE JOB_ATTEMPT JOB_MAX_ATTEMPTS JOB_FENCE JOB_SCHEDULE JOB_SCHEDULED_FOR
 //

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -37,13 +36,18 @@ func (p *program) Handle(ctx context.Context, job *queue.Job) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("not started: %w", context.Cause(ctx))
 	}
+	stdin, err := input(job.Payload)
+	if err != nil {
+		return fmt.Errorf("hand over the payload: %w", err)
+	}
+	defer stdin.discard()
 	stderr := &tail{}
 	// Not CommandContext, which knows the one process only.
 	cmd := &osexec.Cmd{
 		Path:      p.path,
 		Args:      p.words,
 		Env:       environ(job),
-		Stdin:     bytes.NewReader(job.Payload),
+		Stdin:     stdin.File,
 		Stdout:    output(p.stdout),
 		Stderr:    stderr,
 		WaitDelay: outputDelay,
@@ -55,7 +59,7 @@ func (p *program) Handle(ctx context.Context, job *queue.Job) error {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 
-	var err, cause error
+	var cause error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -63,6 +67,37 @@ func (p *program) Handle(ctx context.Context, job *queue.Job) error {
 		err = p.stop(cmd, done)
 	}
 	return answer(cmd, err, cause, stderr)
+}
+
+// payload is a file that one program reads.
+type payload struct {
+	*os.File
+	named bool // it still has a name
+}
+
+// input is all of a payload before the program starts. Through a pipe it would end early if the worker died, and the
+// program, which lives on, would take a part of it for the whole.
+func input(bytes []byte) (p payload, err error) {
+	if p.File, err = os.CreateTemp("", "alkworker-payload-*"); err != nil { // 0600
+		return p, err
+	}
+	// No trace of it is left even if the worker dies. Where an open file cannot be removed, discard does it.
+	p.named = os.Remove(p.Name()) != nil
+	_, err = p.Write(bytes)
+	if err == nil {
+		_, err = p.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		p.discard()
+	}
+	return p, err
+}
+
+func (p payload) discard() {
+	_ = p.Close() // written by us alone, and read
+	if p.named {
+		_ = os.Remove(p.Name())
+	}
 }
 
 // output is what to give to a command as its standard output.

@@ -313,3 +313,22 @@ func TestNotStartedOnceTheContextHasEnded(t *testing.T) {
 		t.Errorf("got %v, want the program not to have run", err)
 	}
 }
+
+// A pipe would end with the worker, and its program would take the part that it got for the whole.
+func TestPayloadOutlivesTheWorker(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	seen := filepath.Join(t.TempDir(), "seen")
+	payload := strings.Repeat("0123456789", 100_000)
+	h := shell(t, Options{}, `test -f /dev/stdin && cat >"$1" && ls "$TMPDIR" >>"$1"`, seen)
+	if err := handle(t, h, payload); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, seen); got != payload {
+		t.Errorf("the program saw %d bytes, want the payload of %d, and no name of a file", len(got), len(payload))
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
+	if err := handle(t, h, payload); err == nil || !strings.Contains(err.Error(), "hand over the payload") {
+		t.Errorf("got %v, want an error about the payload", err)
+	}
+}
