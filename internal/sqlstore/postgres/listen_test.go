@@ -56,6 +56,7 @@ func into(woken chan string) func(string) {
 }
 
 func TestListen(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	server, ok := pgtest.NewServer(t)
 	if !ok {
 		return

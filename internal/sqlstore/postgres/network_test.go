@@ -11,6 +11,7 @@ import (
 
 // TestNetwork is for connections that are cut, and for those over which nothing comes any more.
 func TestNetwork(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	server, ok := pgtest.NewServer(t)
 	if !ok {
 		return
@@ -47,6 +48,7 @@ func TestNetwork(t *testing.T) {
 
 // TestFailover: the address names two servers; one dies, the other is a standby, and is promoted later. K87
 func TestFailover(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	primary, ok := pgtest.NewServer(t)
 	if !ok {
 		return
