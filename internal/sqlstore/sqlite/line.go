@@ -33,20 +33,11 @@ type call struct {
 	jobs []sqlstore.NewJob
 	ids  []int64 // of them, when it is done
 
-	ready chan struct{} // holds one element when the call is done or has to lead
-	leads bool          // set before ready
-	told  bool          // that it is done; the leader's
-	err   error
-	woke  []string
-}
-
-// tell tells the caller that its call is done, unless the caller is the one who leads. Nothing of it is touched any more.
-func (c *call) tell() {
-	if c.ready == nil || c.leads || c.told {
-		return
-	}
-	c.told = true
-	c.ready <- struct{}{}
+	number int64         // in the order in which calls came to wait
+	ready  chan struct{} // holds one element when the call is done or has to lead
+	leads  bool          // set before ready
+	err    error
+	woke   []string
 }
 
 // line lets one writer through at a time. Whoever comes first leads: it runs the calls that wait by then in one
@@ -58,6 +49,7 @@ func (c *call) tell() {
 type line struct {
 	mu      sync.Mutex
 	led     bool
+	came    int64 // how many calls have come to wait
 	waiting [lanes][]*call
 }
 
@@ -69,6 +61,8 @@ func (q *line) join(c *call, l lane) (leads bool) {
 		q.led = true
 		return true
 	}
+	q.came++
+	c.number = q.came
 	c.ready = make(chan struct{}, 1)
 	q.waiting[l] = append(q.waiting[l], c)
 	return false
@@ -89,8 +83,15 @@ func (q *line) quit(c *call) bool {
 	return false
 }
 
-// gather takes those out of the line that share a transaction with the leader, the urgent first.
-func (q *line) gather(leader *call) []*call {
+// last is the number of the call that came to wait last.
+func (q *line) last() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.came
+}
+
+// gather takes those out of the line that share a transaction with the leader, the urgent first, of those that may.
+func (q *line) gather(leader *call, may func(c *call) bool) []*call {
 	batch, size := []*call{leader}, leader.size
 	if size >= most {
 		return batch
@@ -100,7 +101,7 @@ func (q *line) gather(leader *call) []*call {
 	for l := lanes - 1; l >= 0; l-- {
 		kept := q.waiting[l][:0]
 		for _, c := range q.waiting[l] {
-			if size+c.size > most {
+			if size+c.size > most || !may(c) {
 				kept = append(kept, c)
 				continue
 			}
@@ -111,6 +112,15 @@ func (q *line) gather(leader *call) []*call {
 		q.waiting[l] = kept
 	}
 	return batch
+}
+
+// hurry takes the urgent out of the line.
+func (q *line) hurry() []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	calls := q.waiting[urgent]
+	q.waiting[urgent] = nil
+	return calls
 }
 
 // handOver makes the next in line lead: the most urgent that came first.

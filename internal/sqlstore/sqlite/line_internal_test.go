@@ -221,6 +221,42 @@ func TestLine(t *testing.T) {
 	})
 }
 
+func TestHurry(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size   int
+		shared bool
+	}{
+		"K6_a_heartbeat_takes_part_in_the_transaction_that_is_open": {1, true},
+		"T6_but_not_in_one_that_may_not_be_run_again":               {alone, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, Options{})
+			var first, second *tx
+			holds, release := make(chan struct{}), make(chan struct{})
+			var all sync.WaitGroup
+			all.Go(func() {
+				err := s.writing(t.Context(), ordinary, tt.size, func(_ context.Context, tx *tx) error {
+					first = tx
+					close(holds)
+					<-release
+					return nil
+				})
+				if err != nil {
+					t.Errorf("first: %v", err)
+				}
+			})
+			<-holds
+			c := &crowd{Store: s, t: t}
+			c.joins(&all, urgent, 1, func(tx *tx) error { second = tx; return nil }, c.wantNil)
+			close(release)
+			all.Wait()
+			if shared := first == second; shared != tt.shared || second == nil {
+				t.Errorf("in one transaction: %v, want %v", shared, tt.shared)
+			}
+		})
+	}
+}
+
 // T6: whoever gives up while another process holds the lock is not kept by those who wait on.
 func TestLeaveBeforeBegin(t *testing.T) {
 	s := openStore(t, Options{})
@@ -230,24 +266,78 @@ func TestLeaveBeforeBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stays := &call{ctx: t.Context()}
-	leaves := &call{ctx: ctx, ready: make(chan struct{}, 1)}
-	begun := make(chan error, 1)
-	go func() {
-		left, err := s.write.begin([]*call{stays, leaves})
-		if len(left) != 1 || left[0] != stays {
-			err = errors.Join(err, fmt.Errorf("left in the transaction: %d calls, want the one that stayed", len(left)))
-		}
-		begun <- err
-	}()
-	cancel()
-	<-leaves.ready // while the lock is still held
-	if !errors.Is(leaves.err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", leaves.err)
+	jobs := []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}}
+	enqueue := func(ctx context.Context) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() {
+			_, err := s.Enqueue(ctx, jobs)
+			ended <- err
+		}()
+		return ended
 	}
-	if err := errors.Join(lock.Rollback(), <-begun); err != nil {
+	until := func(what func(q *line) bool) {
+		q := &s.write.line
+		for done := false; !done; goruntime.Gosched() {
+			q.mu.Lock()
+			done = what(q)
+			q.mu.Unlock()
+		}
+	}
+	first, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	leads := enqueue(first)
+	until(func(q *line) bool { return q.led })
+	second, leave := context.WithCancel(t.Context())
+	defer leave()
+	leaves, stays := enqueue(second), enqueue(t.Context())
+	until(func(q *line) bool { return len(q.waiting[ordinary]) == 2 })
+	leave()
+	if err := <-leaves; !errors.Is(err, context.Canceled) {
+		t.Errorf("one that waited in line: got %v, want context.Canceled", err)
+	}
+	giveUp()
+	if err := <-leads; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that waited for the lock: got %v, want context.Canceled", err)
+	}
+	if err := errors.Join(lock.Rollback(), <-stays); err != nil { // only now is there no lock any more
 		t.Error(err)
 	}
-	s.write.mend()
+}
+
+// T6: when the wait for the lock is over, it is over for all who have waited as long.
+func TestBusyTogether(t *testing.T) {
+	s := openStore(t, Options{BusyTimeout: 4 * briefly})
+	beside := openPool(s.path, s.options, callers, 1)
+	defer func() { _ = beside.Close() }()
+	lock, err := beside.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &s.write.line
+	q.led = true // by this test
+	var all sync.WaitGroup
+	calls := make([]*call, 20)
+	for i := range calls {
+		calls[i] = &call{ctx: t.Context(), size: 1, work: func(context.Context, *tx) error { return nil }}
+		all.Go(func() {
+			if err := s.write.do(calls[i], ordinary); !errors.Is(kind(err), sqlstore.ErrBusy) {
+				t.Errorf("got %v, want ErrBusy", err)
+			}
+		})
+	}
+	(&crowd{Store: s, t: t}).awaits(len(calls))
+	q.handOver()
+	all.Wait()
+	waits := 0
+	for _, c := range calls {
+		if c.leads {
+			waits++
+		}
+	}
+	if waits != 1 {
+		t.Errorf("%d calls waited one after the other, want one for all", waits)
+	}
+	if err := lock.Rollback(); err != nil {
+		t.Error(err)
+	}
 }

@@ -28,7 +28,7 @@ type writer struct {
 	closed bool
 }
 
-// tx is an open write transaction. now is the clock as read under the write lock, one value for the whole transaction.
+// tx is an open write transaction. now is the clock as read under the write lock, one value for each call at least.
 type tx struct {
 	*session
 	now  int64
@@ -66,51 +66,66 @@ func (w *writer) do(c *call, l lane) error {
 
 // lead runs a batch and wakes the others of it.
 func (w *writer) lead(leader *call) {
-	batch := w.line.gather(leader)
+	waited := w.line.last()
+	batch := []*call{leader}
 	defer func() { // also when work panics: the others must not wait for ever
-		for _, c := range batch {
-			c.tell()
+		for _, c := range batch[1:] {
+			c.ready <- struct{}{}
 		}
 		w.trim()
 		w.line.handOver()
 	}()
-	for _, c := range batch {
-		c.err = errLeaderPanicked
+	leader.err = errLeaderPanicked
+	t, err := w.open(leader.ctx)
+	switch {
+	case err == nil:
+		// Only now: whoever has come while the lock was being taken takes part.
+		batch = w.line.gather(leader, func(*call) bool { return true })
+	case errors.Is(kind(err), sqlstore.ErrBusy):
+		// Those who had been there when the wait began have waited as long.
+		batch = w.line.gather(leader, func(c *call) bool { return c.number <= waited })
 	}
-	if alive := w.transact(batch); len(alive) > 0 {
+	if err != nil {
+		settle(batch, err)
+		return
+	}
+	settle(batch, errLeaderPanicked)
+	late := w.line.hurry
+	if leader.size >= most && leader.work != nil {
+		late = func() []*call { return nil } // it may not be run again for the sake of another
+	}
+	for _, c := range w.finish(t, &batch, late) {
 		// One of the batch failed and the others with it. It is not worth finding out which: each once more by itself.
-		for i := range alive {
-			w.transact(alive[i : i+1])
+		apart := []*call{c}
+		if t, err := w.open(c.ctx); err != nil {
+			c.err = err
+		} else {
+			w.finish(t, &apart, func() []*call { return nil })
 		}
 	}
 }
 
 var errLeaderPanicked = errors.New("a write of the same transaction panicked")
 
-// transact runs the calls of a batch in one transaction and sets the outcome of each. It returns the calls that are to be
-// tried again apart, none of which has happened.
-func (w *writer) transact(batch []*call) (again []*call) {
-	settle := func(err error) {
-		for _, c := range batch {
-			c.err = err
-		}
+func settle(batch []*call, err error) {
+	for _, c := range batch {
+		c.err = err
 	}
+}
+
+// open begins a transaction in a file that is still ours. What it leaves behind if it fails is no transaction.
+func (w *writer) open(ctx context.Context) (t *tx, err error) {
 	if w.closed {
-		settle(sqlstore.ErrClosed)
-		return nil
+		return nil, sqlstore.ErrClosed
 	}
 	if err := w.files.err(); err != nil {
-		settle(err)
-		return nil
+		return nil, err
 	}
-	batch, err := w.begin(batch)
-	if err != nil || len(batch) == 0 {
-		settle(err)
-		return nil
+	if err := w.begin(ctx); err != nil {
+		return nil, err
 	}
-	committed := false
 	defer func() {
-		if !committed {
+		if err != nil {
 			w.mend()
 		}
 	}()
@@ -118,32 +133,56 @@ func (w *writer) transact(batch []*call) (again []*call) {
 		w.seen = w.files.meet()
 	}
 	if err := w.files.look(w.seen); err != nil { // before anything is written to a file that is not ours
-		settle(err)
-		return nil
+		return nil, err
 	}
-	ctx := context.Background()
-	t := &tx{session: w.on}
-	if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
-		settle(err)
-		return nil
-	}
-	if err := t.run(ctx, batch); err != nil {
-		if len(batch) > 1 && !sqlstore.Transient(kind(err)) {
-			return batch
+	return &tx{session: w.on}, nil
+}
+
+// finish does what the calls of a batch ask for, and those that come late but are urgent: a heartbeat does not wait for the
+// next transaction, and for whatever may hold up both. // K6
+//
+// It commits and sets the outcome of each, or returns those that are to be tried again apart, none of which has happened.
+func (w *writer) finish(t *tx, batch *[]*call, late func() []*call) (again []*call) {
+	committed := false
+	defer func() {
+		if !committed {
+			w.mend()
 		}
-		settle(err)
+	}()
+	ctx := context.Background()
+	err := w.run(ctx, t, *batch)
+	if err == nil {
+		if more := late(); len(more) > 0 {
+			*batch = append(*batch, more...)
+			settle(more, errLeaderPanicked)
+			err = w.run(ctx, t, more)
+		}
+	}
+	if err != nil {
+		if len(*batch) > 1 && !sqlstore.Transient(kind(err)) {
+			return *batch
+		}
+		settle(*batch, err)
 		return nil
 	}
 	if _, err := w.on.exec(ctx, "commit"); err != nil {
-		settle(fmt.Errorf("commit: %w", err))
+		settle(*batch, fmt.Errorf("commit: %w", err))
 		return nil
 	}
 	committed = true
-	settle(w.files.look(w.seen)) // a commit into a file that is gone is none
+	settle(*batch, w.files.look(w.seen)) // a commit into a file that is gone is none
 	return nil
 }
 
-// run does what the calls of a batch ask for.
+// run does what calls ask for, by a clock that is read when all of them have begun: no call may find that it is earlier
+// than when it was made (T1).
+func (w *writer) run(ctx context.Context, t *tx, calls []*call) (err error) {
+	if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
+		return err
+	}
+	return t.run(ctx, calls)
+}
+
 func (t *tx) run(ctx context.Context, batch []*call) error {
 	var inserts []*call
 	var jobs []sqlstore.NewJob
@@ -176,38 +215,30 @@ func (t *tx) run(ctx context.Context, batch []*call) error {
 // briefly is the busy timeout in wait_briefly.sql.
 const briefly = 25 * time.Millisecond
 
-// begin opens the transaction of a batch and returns what is left of it: callers who give up while another process holds
-// the lock leave, and the others wait on.
+// begin opens a transaction. It ends with ctx while another process holds the lock.
 //
 // SQLite looks for a lock ever more rarely, ten times a second in the end, so that a process that writes without a break
 // would keep the heartbeats of another waiting for seconds. Hence it waits briefly, again and again, and between two of
-// these it is soon enough to see who has given up: contexts that may end cost more than all else here.
-func (w *writer) begin(batch []*call) ([]*call, error) {
+// these it is soon enough to see whether ctx has ended: a context that may end costs more than all else here.
+func (w *writer) begin(ctx context.Context) error {
 	for left := w.patience; ; left -= briefly {
 		err := w.connect()
 		if err == nil {
 			_, err = w.on.exec(context.Background(), "begin")
 		}
 		if err == nil {
-			return batch, nil
+			return nil
 		}
 		busy := errors.Is(kind(err), sqlstore.ErrBusy)
 		if w.on != nil && !busy { // busy: no transaction was begun
 			w.mend()
 		}
-		over := !busy || left <= briefly
-		var staying []*call
-		for _, c := range batch {
-			if c.err = c.ctx.Err(); c.err == nil {
-				staying = append(staying, c)
-			} else {
-				c.tell()
-			}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if len(staying) == 0 || over {
-			return staying, err
+		if !busy || left <= briefly {
+			return err
 		}
-		batch = staying
 	}
 }
 
