@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if serveChild() {
+	if serveChild() || serveStore() {
 		return
 	}
 	goleak.VerifyTestMain(pgtest.Main(m))

@@ -56,7 +56,7 @@ func TestModel(t *testing.T) {
 // twins are a store and its model. Jobs go by their ordinals, the order in which they were enqueued, from 1: the ids of
 // the two need not agree.
 type twins struct {
-	clock   *storetest.ManualClock
+	clock   storetest.Clock
 	d       *database
 	subject *world
 	handles []sqlstore.Store // on the subject's database; each step uses either
@@ -142,6 +142,12 @@ func (w *twins) both(rt *rapid.T, what string, do func(s *world) (any, error)) a
 	return want
 }
 
+// kinds are the errors that somebody may decide by.
+var kinds = []error{
+	sqlstore.ErrBusy, sqlstore.ErrFull, sqlstore.ErrUnavailable, sqlstore.ErrReadOnly, sqlstore.ErrCorrupt, sqlstore.ErrGone,
+	sqlstore.ErrNewer, sqlstore.ErrClosed, sqlstore.ErrUnsupported, sqlstore.ErrExpiresFirst, sqlstore.ErrTooLarge, errPlan,
+}
+
 // kindOf is what somebody may decide by, and "" for no error. T5
 func kindOf(err error) string {
 	if err == nil {
@@ -152,10 +158,7 @@ func kindOf(err error) string {
 	if !errors.As(err, &typed) {
 		kind = "untyped error"
 	}
-	for _, k := range []error{
-		sqlstore.ErrBusy, sqlstore.ErrFull, sqlstore.ErrUnavailable, sqlstore.ErrReadOnly, sqlstore.ErrCorrupt,
-		sqlstore.ErrClosed, sqlstore.ErrUnsupported, sqlstore.ErrExpiresFirst, sqlstore.ErrTooLarge, errPlan,
-	} {
+	for _, k := range kinds {
 		if errors.Is(err, k) {
 			kind += ": " + k.Error()
 		}

@@ -17,6 +17,10 @@ import (
 	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
 )
 
+func openPostgres(ctx context.Context, address string, clock func() int64) (sqlstore.Store, error) {
+	return postgres.Open(ctx, address, postgres.Options{Clock: clock})
+}
+
 // newPostgres is a schema of its own on the server of the tests. Its store talks to the server without database/sql, so
 // that nothing can be put around a driver.
 func newPostgres(t *testing.T, _ wrapper) (*database, bool) {
@@ -25,12 +29,10 @@ func newPostgres(t *testing.T, _ wrapper) (*database, bool) {
 	if !ok {
 		return nil, false
 	}
-	d := &database{clock: storetest.NewClock(), spare: func(bool) {}}
-	d.open = func(ctx context.Context) (sqlstore.Store, error) {
-		return postgres.Open(ctx, at.DSN(), postgres.Options{Clock: d.clock.Now})
-	}
+	d := &database{clock: storetest.NewClock(), address: at.DSN(), spare: func(bool) {}}
+	d.open = func(ctx context.Context) (sqlstore.Store, error) { return openPostgres(ctx, d.address, d.now) }
 	d.exact = func(ctx context.Context) (sqlstore.Store, error) {
-		return postgres.Open(ctx, at.DSN(), postgres.Options{Clock: d.clock.Now, Exact: true})
+		return postgres.Open(ctx, d.address, postgres.Options{Clock: d.now, Exact: true})
 	}
 	first, err := d.open(t.Context()) // the tables
 	if err != nil {

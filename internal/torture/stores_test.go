@@ -17,10 +17,13 @@ import (
 	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
 )
 
-// stores are what every proof of this package runs over. A store joins with a line here.
+// stores are what every proof of this package runs over. A store joins with a line here, if several processes can share it:
+// that in memory is the model.
 var stores = []struct {
 	name   string
 	create func(t *testing.T, wrap wrapper) (d *database, ok bool) // false: there is no server, as was said
+	// open is how another process opens the database that is at the address.
+	open func(ctx context.Context, address string, clock func() int64) (sqlstore.Store, error)
 	// wraps says that the store works through a driver of database/sql, which can be made to fail.
 	wraps bool
 	// parallel says that callers work beside each other, and not one after the other: see contract.
@@ -28,8 +31,8 @@ var stores = []struct {
 	// part is how little of the work go test does with the store: one in so many.
 	part int
 }{
-	{name: "sqlite", create: newSQLite, wraps: true, part: 1},
-	{name: "postgres", create: newPostgres, parallel: true, part: 10}, // each call goes over a socket
+	{name: "sqlite", create: newSQLite, open: openSQLite, wraps: true, part: 1},
+	{name: "postgres", create: newPostgres, open: openPostgres, parallel: true, part: 10}, // each call goes over a socket
 }
 
 // wrapper puts a driver of a test around that of a store; nil leaves it as it is.
@@ -37,12 +40,13 @@ type wrapper func(driver.Driver) driver.Driver
 
 // database is one empty database.
 type database struct {
-	clock *storetest.ManualClock                            // of all handles
-	open  func(ctx context.Context) (sqlstore.Store, error) // one more handle
-	exact func(ctx context.Context) (sqlstore.Store, error) // likewise, to the letter even where open may be late; nil: open
-	anew  func(ctx context.Context) (sqlstore.Store, error) // a store on a database of its own that is not there yet
-	users *sql.DB                                           // a pool of a user, with the driver of the store
-	spare func(on bool)                                     // the driver does not fail what a user does
+	clock   storetest.Clock                                   // of all handles; may be another before they are opened
+	address string                                            // for the open of the store
+	open    func(ctx context.Context) (sqlstore.Store, error) // one more handle
+	exact   func(ctx context.Context) (sqlstore.Store, error) // likewise, to the letter even where open may be late; nil: open
+	anew    func(ctx context.Context) (sqlstore.Store, error) // a store on a database of its own that is not there yet
+	users   *sql.DB                                           // a pool of a user, with the driver of the store
+	spare   func(on bool)                                     // the driver does not fail what a user does
 
 	// Behind the store's back:
 	beside *sql.DB
@@ -52,6 +56,9 @@ type database struct {
 	dump   func(ctx context.Context) (string, error) // all rows as text
 	quiet  func(ctx context.Context) error           // fails if a connection has a transaction open
 }
+
+// now reads the clock that there is by then.
+func (d *database) now() int64 { return d.clock.Now() }
 
 // inside runs do in a transaction of a user, who commits whatever do has answered: a refusal has changed nothing. T6
 func (d *database) inside(ctx context.Context, do func(tx sqlstore.Tx) (any, error)) (any, error) {
@@ -99,12 +106,20 @@ func opened(t *testing.T, open func(ctx context.Context) (sqlstore.Store, error)
 	return s
 }
 
-// newSQLite does without the disk: what happens between transactions is the same, and these proofs are about that.
+// optionsSQLite do without the disk: what happens between transactions is the same, and these proofs are about that.
+func optionsSQLite(clock func() int64) sqlite.Options {
+	return sqlite.Options{Synchronous: "NORMAL", Clock: clock, Driver: &moderncsqlite.Driver{}}
+}
+
+func openSQLite(ctx context.Context, path string, clock func() int64) (sqlstore.Store, error) {
+	return sqlite.Open(ctx, path, optionsSQLite(clock))
+}
+
 func newSQLite(t *testing.T, wrap wrapper) (*database, bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue.db")
-	d := &database{clock: storetest.NewClock(), spare: func(bool) {}}
-	o := sqlite.Options{Synchronous: "NORMAL", Clock: d.clock.Now, Driver: &moderncsqlite.Driver{}}
+	d := &database{clock: storetest.NewClock(), address: path, spare: func(bool) {}}
+	o := optionsSQLite(d.now)
 	if wrap != nil {
 		o.Driver = wrap(o.Driver)
 	}
