@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
-	"github.com/alkstore/alkworker/internal/sqlstore/memory"
 	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
 )
 
@@ -42,8 +41,9 @@ func TestHistories(t *testing.T) {
 			clock := newSharedClock(t)
 			d.clock = clock
 			handles := []sqlstore.Store{d.handle(t), d.handle(t)}
+			at := site{Store: s.name, Address: d.address, Clock: clock.file.Name()}
 			for range remotes {
-				handles = append(handles, newRemote(t, site{Store: s.name, Address: d.address, Clock: clock.file.Name()}))
+				handles = append(handles, newRemote(t, at))
 			}
 			done := 0
 			n := rounds(t, histories/s.part, func(t *testing.T, seed uint64) {
@@ -357,103 +357,4 @@ func (c *caller) onClaim(ctx context.Context, s sqlstore.Store) error {
 		out.ok = len(answers) == 1 && answers[0]
 		return out, nil, err
 	})
-}
-
-// TestHistoryChecker proves that the checker sees what it is for: a store that is right passes, and each that breaks a
-// rule is found out.
-func TestHistoryChecker(t *testing.T) {
-	t.Parallel()
-	const (
-		most  = 200
-		right = "a_store_that_is_right"
-	)
-	for name, broken := range map[string]func(*memory.Store) sqlstore.Store{
-		right:                                 func(s *memory.Store) sqlstore.Store { return s },
-		"H1_an_ack_that_ignores_the_fence":    func(s *memory.Store) sqlstore.Store { return unfenced{s} },
-		"C7_an_ack_after_the_deadline":        func(s *memory.Store) sqlstore.Store { return late{s} },
-		"C1_a_claim_that_is_handed_out_twice": func(s *memory.Store) sqlstore.Store { return &twice{Store: s} },
-		"H8_a_cancel_that_forgets_to_delete":  func(s *memory.Store) sqlstore.Store { return forgetful{s} },
-		"C6_a_claim_above_the_budget":         func(s *memory.Store) sqlstore.Store { return generous{s} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(most) {
-				clock := storetest.NewClock()
-				h := newHistory(clock, []sqlstore.Store{broken(memory.New(memory.Options{Clock: clock.Now}))}, seed)
-				h.run(t)
-				trouble := h.check(false)
-				if trouble != "" && name == right {
-					t.Fatalf("seed %d: %s", seed, trouble)
-				}
-				if trouble != "" {
-					t.Logf("found in history %d", seed+1)
-					return
-				}
-			}
-			if name != right {
-				t.Errorf("the checker has noticed nothing in %d histories", most)
-			}
-		})
-	}
-}
-
-// unfenced acks whatever claim of the job holds.
-type unfenced struct{ sqlstore.Store }
-
-func (s unfenced) AckBatch(ctx context.Context, handles []sqlstore.Handle) ([]bool, error) {
-	for i, h := range handles {
-		if r, err := s.GetJob(ctx, h.ID); err == nil && r != nil {
-			handles[i].Fence = r.Fence
-		}
-	}
-	return s.Store.AckBatch(ctx, handles)
-}
-
-// late acks a claim that has lapsed, as long as nobody else has the job.
-type late struct{ sqlstore.Store }
-
-func (s late) AckBatch(ctx context.Context, handles []sqlstore.Handle) ([]bool, error) {
-	r, err := s.GetJob(ctx, handles[0].ID)
-	if err == nil && r != nil && r.State == sqlstore.Processing && r.Fence == handles[0].Fence {
-		return s.Cancel(ctx, []int64{r.ID})
-	}
-	return s.Store.AckBatch(ctx, handles)
-}
-
-// twice now and then hands out what it handed out before.
-type twice struct {
-	sqlstore.Store
-	mu   sync.Mutex
-	last []sqlstore.Row
-}
-
-func (s *twice) ClaimBatch(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.last) > 0 {
-		rows := s.last
-		s.last = nil
-		return rows, nil
-	}
-	rows, err := s.Store.ClaimBatch(ctx, c)
-	s.last = rows
-	return rows, err
-}
-
-// forgetful cancels in words only.
-type forgetful struct{ sqlstore.Store }
-
-func (s forgetful) Cancel(ctx context.Context, ids []int64) ([]bool, error) {
-	r, err := s.GetJob(ctx, ids[0])
-	return []bool{r != nil && r.State != sqlstore.Dead}, err
-}
-
-// generous gives each job one attempt more than it was enqueued with.
-type generous struct{ sqlstore.Store }
-
-func (s generous) Enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, error) {
-	more := slices.Clone(jobs)
-	for i := range more {
-		more[i].Stamps.MaxAttempts++
-	}
-	return s.Store.Enqueue(ctx, more)
 }

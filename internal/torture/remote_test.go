@@ -27,6 +27,7 @@ type site struct {
 	Store   string // its name in the list of stores
 	Address string
 	Clock   string // the file of a sharedClock
+	Memory  bool   // the process trusts a processMemory
 }
 
 // remote is a store in another process. It has what is written below; all else panics.
@@ -109,6 +110,9 @@ func serve(text string) error {
 		store, err := s.open(context.Background(), at.Address, clock.Now)
 		if err != nil {
 			return err
+		}
+		if at.Memory {
+			store = newProcessMemory().over(store)
 		}
 		server := rpc.NewServer()
 		if err := server.RegisterName("Store", served{store}); err != nil {
@@ -193,7 +197,8 @@ func ask[T any](r *remote, method string, args ...any) (v T, err error) {
 		}
 		return v, failure
 	}
-	return v, json.Unmarshal(a.Value, &v)
+	err = json.Unmarshal(a.Value, &v)
+	return v, err
 }
 
 func (r *remote) Now(context.Context) (int64, error) { return ask[int64](r, "Now") }
