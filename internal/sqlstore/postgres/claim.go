@@ -28,8 +28,12 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 		rest := c
 		rest.Limit -= int64(len(rows))
 		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
+		whole := h.behind()
+		for _, r := range rows { // or it may have died already and been brought back
+			whole.taken = append(whole.taken, r.ID)
+		}
 		var more []sqlstore.Row
-		more, err = s.claim(ctx, rest, h.behind())
+		more, err = s.claim(ctx, rest, whole)
 		if len(rows) > 0 {
 			err = nil // these are ours; whatever was wrong will be so the next time
 		}
@@ -80,7 +84,7 @@ func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows
 		rows = nil
 		return t.run(ctx, step{"claim_proven", args{
 			"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "priorities": h.priorities,
-			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom, "taken": h.taken,
 		}, func(row scanner) error {
 			r := sqlstore.Row{Queue: c.Queue, State: sqlstore.Processing, Claimant: cleaned(c.Claimant)}
 			there, err := scanProven(row, &saw, &r)
@@ -104,7 +108,7 @@ func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []
 			step{"claim", args{
 				"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "kind": kinds[c.Kind],
 				"lapsed_text": cleaned(c.LapsedText), "keep": sqlstore.MaxFailures, "priorities": h.priorities,
-				"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
+				"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom, "taken": h.taken,
 			}, collect(&rows)},
 		)
 	})

@@ -64,3 +64,12 @@ func (s *Store) Line() (waiting, senders int) {
 	defer s.enqueues.mu.Unlock()
 	return len(s.enqueues.waiting), s.enqueues.senders
 }
+
+// LookAgain makes claims from a queue enter where they remember that nothing is left, and look from the beginning if they
+// find too little, whatever the hour and the cost.
+func (s *Store) LookAgain(queue string) {
+	s.frontiers.mu.Lock()
+	defer s.frontiers.mu.Unlock()
+	f := s.frontiers.of(queue)
+	f.settled, f.looked = f.doubts, pace{last: time.Now().Add(time.Hour)}
+}

@@ -75,6 +75,7 @@ type frontiers struct {
 // hint is where to enter the indexes of one queue.
 type hint struct {
 	priorities, runAts, ids []int64
+	taken                   []int64 // jobs to leave out; never nil
 	leaseFrom               int64
 	doubts                  int
 	whole                   bool // from the beginning of every priority
@@ -85,7 +86,7 @@ type hint struct {
 func beginning() hint {
 	return hint{
 		priorities: []int64{math.MinInt64}, runAts: []int64{nowhere.runAt}, ids: []int64{nowhere.id},
-		leaseFrom: math.MinInt64, whole: true, wholeLeases: true,
+		taken: []int64{}, leaseFrom: math.MinInt64, whole: true, wholeLeases: true,
 	}
 }
 

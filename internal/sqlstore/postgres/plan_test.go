@@ -20,11 +20,11 @@ import (
 var hot = map[string]map[string]any{
 	"claim_proven": {
 		"queue": "q", "claimant": "w", "limit": 100, "lease_from": int64(math.MinInt64),
-		"priorities": []int64{math.MinInt64}, "run_ats": []int64{math.MinInt64}, "ids": []int64{0},
+		"priorities": []int64{math.MinInt64}, "run_ats": []int64{math.MinInt64}, "ids": []int64{0}, "taken": []int64{},
 	},
 	"claim": {
 		"queue": "q", "claimant": "w", "limit": 100, "kind": "any", "lapsed_text": "lapsed", "keep": 10, "lease_from": int64(math.MinInt64),
-		"priorities": []int64{math.MinInt64}, "run_ats": []int64{math.MinInt64}, "ids": []int64{0},
+		"priorities": []int64{math.MinInt64}, "run_ats": []int64{math.MinInt64}, "ids": []int64{0}, "taken": []int64{},
 	},
 	"claim_exhausted": {"queue": "q", "exhausted_text": "x", "lapsed_text": "y", "keep": 10, "lease_from": int64(math.MinInt64)},
 	"next_ready": {
@@ -200,7 +200,7 @@ func TestOpenTransactionElsewhere(t *testing.T) {
 	at := value[int64](t, beside, "SELECT min(run_at) FROM __alkstore_live WHERE queue = 'q'")
 	hot["claim_proven"] = map[string]any{
 		"queue": "q", "claimant": "w", "limit": 1, "lease_from": must(s.Now(t.Context()))(t) - 15,
-		"priorities": []int64{math.MinInt64, 0}, "run_ats": []int64{math.MinInt64, at}, "ids": []int64{0, next},
+		"priorities": []int64{math.MinInt64, 0}, "run_ats": []int64{math.MinInt64, at}, "ids": []int64{0, next}, "taken": []int64{},
 	}
 	hinted := hits(t, planOf(t, conn, s, "claim_proven", true))
 	t.Logf("buffers of a claim after %d jobs: %d from the beginning, %d from where the last one stopped", n-1000, whole, hinted)

@@ -8,7 +8,8 @@
 --
 -- Jobs that are gone leave their entries in the index until a vacuum, which may have to wait for a transaction that has
 -- nothing to do with jobs. The arrays say where to enter a priority so as not to pass them, and :lease_from the same for
--- deadlines: see frontier.go. The lowest priority there can be is always among them.
+-- deadlines: see frontier.go. The lowest priority there can be is always among them. :taken are jobs that the same call
+-- has claimed before.
 WITH RECURSIVE
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -60,6 +61,7 @@ proven (id, priority, run_at) AS MATERIALIZED (
                 coalesce((SELECT known.id FROM known WHERE known.priority = level.priority), 0)
             )
             AND job.attempts < job.max_attempts AND job.lapsed_fence = 0
+            AND job.id <> ALL (CAST(:taken AS bigint[]))
             AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
         ORDER BY job.run_at, job.id
         LIMIT CAST(:limit AS bigint)

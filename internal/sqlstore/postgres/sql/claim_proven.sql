@@ -77,6 +77,7 @@ proven (id) AS MATERIALIZED (
                 coalesce((SELECT known.id FROM known WHERE known.priority = level.priority), 0)
             )
             AND job.attempts < job.max_attempts AND job.lapsed_fence = 0
+            AND job.id <> ALL (CAST(:taken AS bigint[]))
             AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
         ORDER BY job.run_at, job.id
         LIMIT CAST(:limit AS bigint)
