@@ -159,12 +159,22 @@ func (h *history) left() []int64 {
 }
 
 // about is the part of the history that concerns one job.
-func (h *history) about(id int64) []porcupine.Operation {
+func (h *history) about(id int64, parallel bool) []porcupine.Operation {
 	var ops []porcupine.Operation
+	add := func(e event) {
+		ops = append(ops, porcupine.Operation{
+			ClientId: e.client, Input: e.deed, Call: int64(e.call), Output: e.out, Return: int64(e.ret),
+		})
+	}
 	for _, e := range h.events {
 		switch e.deed.op {
 		case "advance", "sweep":
 		case "claim":
+			if parallel {
+				other := e
+				other.deed.op = "bury"
+				add(other)
+			}
 			if i := slices.IndexFunc(e.rows, func(r sqlstore.Row) bool { return r.ID == id }); i >= 0 {
 				e.out.row = &e.rows[i]
 			}
@@ -173,9 +183,7 @@ func (h *history) about(id int64) []porcupine.Operation {
 				continue
 			}
 		}
-		ops = append(ops, porcupine.Operation{
-			ClientId: e.client, Input: e.deed, Call: int64(e.call), Output: e.out, Return: int64(e.ret),
-		})
+		add(e)
 	}
 	return ops
 }
@@ -183,7 +191,7 @@ func (h *history) about(id int64) []porcupine.Operation {
 // check says what is wrong with the history, and "" if nothing is.
 func (h *history) check(parallel bool) string {
 	for _, id := range h.jobs {
-		ops := h.about(id)
+		ops := h.about(id, parallel)
 		result := porcupine.CheckOperationsTimeout(contract(parallel), ops, time.Minute)
 		if result == porcupine.Ok {
 			continue

@@ -41,7 +41,7 @@ const (
 
 // deed is one operation as far as it is about one job.
 type deed struct {
-	op     string
+	op     string // that of the store; bury is what a claim may do besides, see contract
 	handle sqlstore.Handle
 	job    sqlstore.NewJob    // of enqueue
 	kind   sqlstore.ClaimKind // of claim
@@ -95,8 +95,9 @@ func value(p *int64) int64 {
 
 // contract is the state machine of one job.
 //
-// Where callers work in parallel, two things are looser: a claim passes over a job that somebody else has just locked, and
-// a call that has waited for one may have read the clock before that one did.
+// Where callers work in parallel, three things are looser: a claim passes over a job that somebody else has just locked; a
+// call that has waited for one may have read the clock before that one did; and a claim may look twice, so that besides
+// what it does to a job it may bury it, before that if the job was brought back in between, or after.
 func contract(parallel bool) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
 		Init: func() []any { return []any{lifeline{place: absent}} },
@@ -113,7 +114,7 @@ func contract(parallel bool) porcupine.Model {
 				return nil
 			}
 			var after []any
-			if parallel && d.op == "claim" && o.row == nil {
+			if parallel && (d.op == "claim" && o.row == nil || d.op == "bury") {
 				after = append(after, j)
 			}
 			earliest := d.since
@@ -139,6 +140,11 @@ func (j *lifeline) step(d deed, o outcome) bool {
 		return j.enqueue(d.job)
 	case "claim":
 		return j.claim(d, o)
+	case "bury":
+		if j.claimable() && j.attempts >= j.max {
+			j.die() // C6
+		}
+		return true
 	case "sweep":
 		j.sweep()
 		return true
@@ -175,10 +181,16 @@ func (j *lifeline) enqueue(n sqlstore.NewJob) bool {
 
 func (j *lifeline) expired() bool { return j.expiresAt != 0 && j.now > j.expiresAt }
 
+func (j *lifeline) lapses() bool { return j.place == processing && j.now > j.deadline }
+
+// claimable is C3 but for the attempts.
+func (j *lifeline) claimable() bool {
+	return !j.expired() && (j.lapses() || j.place == pending && j.runAt <= j.now)
+}
+
 // claim is C3 to C7.
 func (j *lifeline) claim(d deed, o outcome) bool {
-	lapsed := j.place == processing && j.now > j.deadline
-	claimable := !j.expired() && (lapsed || j.place == pending && j.runAt <= j.now)
+	lapsed, claimable := j.lapses(), j.claimable()
 	if claimable && j.attempts >= j.max {
 		j.die() // C6, whatever the limit and the kind
 		return o.row == nil
