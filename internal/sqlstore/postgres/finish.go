@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -109,27 +110,66 @@ func (t *tx) ack(ctx context.Context, handles []sqlstore.Handle) ([]bool, error)
 	return b.once(named), err
 }
 
+// patienceOfHeartbeats is how long to wait before each further try to move deadlines of jobs that somebody had locked.
+// A claim locks a job for a moment that it takes for pending still; what is locked for longer is most likely about to end.
+var patienceOfHeartbeats = [...]time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
+
 // Heartbeat implements [sqlstore.Claims].
 func (s *Store) Heartbeat(ctx context.Context, extensions []sqlstore.Extension) (extended []bool, err error) {
 	if len(extensions) == 0 {
 		return nil, nil
 	}
-	b := batchOf(extensions, func(e sqlstore.Extension) sqlstore.Handle { return e.Handle })
 	last := make(map[sqlstore.Handle]*int64, len(extensions)) // a claim that is given twice holds after each
-	for _, e := range extensions {
-		last[e.Handle] = e.S
+	all := make([]sqlstore.Handle, len(extensions))
+	for i, e := range extensions {
+		all[i], last[e.Handle] = e.Handle, e.S
 	}
-	err = s.writing(ctx, urgent, func(ctx context.Context, t *tx) error {
-		named, err := held(ctx, t, b, "heartbeat", args{
-			"extensions_s": column(b, func(i int) *int64 { return last[b.handles[i]] }),
-		})
-		extended = make([]bool, len(extensions))
-		for i, h := range b.handles {
-			extended[i] = named[h] // also the second time: the claim goes on
+	holds, left, err := s.beat(ctx, all, last)
+	for _, pause := range patienceOfHeartbeats {
+		if err != nil || len(left) == 0 {
+			break
 		}
-		return err
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		again, still, failure := s.beat(ctx, left, last)
+		if failure != nil {
+			break // these hold as far as anybody knows, and the others do in any case
+		}
+		for _, h := range left {
+			holds[h] = again[h]
+		}
+		left = still
+	}
+	extended = make([]bool, len(extensions))
+	for i, h := range all {
+		extended[i] = holds[h] // also the second time: the claim goes on
+	}
+	return unlessFailed(extended, fail("heartbeat", "", single(all), err))
+}
+
+// beat says which claims hold, and of those, whose deadlines it left as they are because somebody has the job locked.
+func (s *Store) beat(
+	ctx context.Context, handles []sqlstore.Handle, extensions map[sqlstore.Handle]*int64,
+) (holds map[sqlstore.Handle]bool, left []sqlstore.Handle, err error) {
+	b := batchOf(handles, self)
+	err = s.writing(ctx, urgent, func(ctx context.Context, t *tx) error {
+		holds, left = make(map[sqlstore.Handle]bool, len(handles)), nil
+		return t.run(ctx, step{"heartbeat", args{
+			"ids": b.ids(), "fences": b.fences(),
+			"extensions_s": column(b, func(i int) *int64 { return extensions[b.handles[i]] }),
+		}, func(row scanner) error {
+			var h sqlstore.Handle
+			var moved bool
+			err := row.Scan(&h.ID, &h.Fence, &moved)
+			if holds[h] = true; !moved {
+				left = append(left, h)
+			}
+			return err
+		}})
 	})
-	return unlessFailed(extended, fail("heartbeat", "", single(b.handles), err))
+	return holds, left, err
 }
 
 // Retry implements [sqlstore.Claims].

@@ -11,6 +11,7 @@ import (
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
+	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
 )
 
 // brief waits for a locked row hardly at all.
@@ -51,6 +52,33 @@ func TestLockedRows(t *testing.T) {
 			t.Errorf("heartbeats after the commit: got %v, want the first refused", kept)
 		}
 		must(s.AckBatch(t.Context(), handles(rows)))(t)
+	})
+	t.Run("H3_a_heartbeat_comes_back_to_what_was_locked_for_a_moment", func(t *testing.T) {
+		// As a claim does that has seen the job when it was still pending, and locks it to find that it is not any more.
+		tx := begin(t, beside)
+		clock := storetest.NewClock()
+		looks, freed := 0, 0
+		s := open(t, db.DSN(), postgres.Options{Clock: func() int64 { // once for each try
+			if looks++; looks == freed {
+				if err := tx.Rollback(); err != nil {
+					t.Error(err)
+				}
+			}
+			return clock.Now()
+		}})
+		enqueue(t, s, newJob("brief"))
+		h := hold(t, s, "brief")
+		if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", h.ID); err != nil {
+			t.Fatal(err)
+		}
+		looks, freed = 0, 2
+		if kept := must(s.Heartbeat(t.Context(), []sqlstore.Extension{{Handle: h, S: new(int64(3600))}}))(t); !kept[0] {
+			t.Error("heartbeat: got false, want true")
+		}
+		if got, want := *get(t, s, h.ID).ClaimExpiresAt, clock.Now()+3600; got != want {
+			t.Errorf("deadline after a heartbeat that was granted: got %d, want %d", got, want)
+		}
+		must(s.Cancel(t.Context(), []int64{h.ID}))(t)
 	})
 	t.Run("C1_a_claim_passes_over_what_others_have_locked", func(t *testing.T) {
 		fresh := enqueue(t, s, jobs(3, newJob("q"))...)

@@ -3,7 +3,7 @@
 --
 -- A row that a transaction of somebody else has locked, such as that of a handler about to commit its ack, is left as
 -- it is: waiting for it would let every other claim of the batch lapse. Its claim holds all the same, since nobody can
--- take the job while it is locked.
+-- take the job while it is locked. With each claim comes whether its deadline was moved.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -28,4 +28,4 @@ moved AS (
     FROM free
     WHERE job.id = free.id
 )
-SELECT id, fence FROM held;
+SELECT held.id, held.fence, EXISTS (SELECT 1 FROM free WHERE free.id = held.id) FROM held;
