@@ -169,14 +169,19 @@ func (h *history) about(id int64, parallel bool) []porcupine.Operation {
 	for _, e := range h.events {
 		switch e.deed.op {
 		case "advance", "sweep":
-		case "claim":
-			if parallel {
-				other := e
-				other.deed.op = "bury"
-				add(other)
+		case "heartbeat":
+			if e.deed.handle.ID != id {
+				continue
 			}
+			e.deed.long = parallel && e.ret-e.call > 60*time.Millisecond
+		case "claim":
 			if i := slices.IndexFunc(e.rows, func(r sqlstore.Row) bool { return r.ID == id }); i >= 0 {
 				e.out.row = &e.rows[i]
+				if parallel {
+					other := e
+					other.deed.op = "bury"
+					add(other)
+				}
 			}
 		default:
 			if e.deed.handle.ID != id {

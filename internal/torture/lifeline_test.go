@@ -49,6 +49,7 @@ type deed struct {
 	since  int64              // what the clock showed at the call
 	delay  int64              // of retry and release
 	extend *int64             // of heartbeat
+	long   bool               // of heartbeat: it may have given up on a job that was locked all the time
 }
 
 // outcome is what was answered.
@@ -95,9 +96,10 @@ func value(p *int64) int64 {
 
 // contract is the state machine of one job.
 //
-// Where callers work in parallel, three things are looser: a claim passes over a job that somebody else has just locked; a
-// call that has waited for one may have read the clock before that one did; and a claim may look twice, so that besides
-// what it does to a job it may bury it, before that if the job was brought back in between, or after.
+// Where callers work in parallel, some things are looser: a claim passes over a job that somebody else has just locked; a
+// heartbeat leaves one as it is that stays locked for long, and says that its claim holds; a call that has waited for one
+// may have read the clock before that one did; and a claim may look twice, so that besides what it does to a job it may
+// bury it, before that if the job was brought back in between, or after.
 func contract(parallel bool) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
 		Init: func() []any { return []any{lifeline{place: absent}} },
@@ -124,9 +126,16 @@ func contract(parallel bool) porcupine.Model {
 			for now := earliest; now <= j.clock; now++ {
 				next := j
 				next.now = now
-				if next.step(d, o) {
-					after = append(after, next)
+				if !next.step(d, o) {
+					continue
 				}
+				if d.long && o.ok {
+					after = append(after, j)
+				}
+				if parallel {
+					next.now = 0 // nobody asks, and one state is looked into sooner than many
+				}
+				after = append(after, next)
 			}
 			return after
 		},
