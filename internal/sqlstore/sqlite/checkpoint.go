@@ -2,20 +2,125 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"os"
+	"sync"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
-// walCare is what the writer knows of the size of the WAL.
-type walCare struct {
-	turns     int   // since the last look
-	tolerated int64 // bytes up to which the file is left as it is; zero: the usual
+const (
+	// turnsPerLook is how many transactions go by between two looks at the WAL: it grows by a few megabytes at most.
+	turnsPerLook = 16
+
+	// backlog is how many pages of the WAL are worth a checkpoint. It is SQLite's own number.
+	backlog = 1000
+
+	// lengthy is the length of a WAL, in pages, from which on writers pause for the end of a checkpoint. Without a pause
+	// there would always be something that is not in the database yet, and the WAL never be used again from its beginning.
+	lengthy = 8 * backlog
+
+	// overlong is the length from which on they pause for all of it, so as not to make it even longer meanwhile.
+	overlong = 2 * lengthy
+
+	// triesPerTrim bounds the wait for readers, at the busy timeout of the connection each.
+	triesPerTrim = 10
+)
+
+// checkpointer copies what is in the WAL into the database. SQLite would do so in whichever commit finds a thousand pages
+// there, and all other writes would wait meanwhile for the disk, twice. On a connection and a goroutine of its own it is in
+// nobody's way.
+type checkpointer struct {
+	path  string // of the database
+	pool  *sql.DB
+	on    *session
+	write *writer
+
+	kick chan struct{} // holds one element when there may be something to do
+	stop chan struct{}
+	left sync.WaitGroup
+
+	turns     int   // since the last kick. Belongs to whoever leads the line
+	tolerated int64 // bytes up to which the WAL is left as it is; zero: the usual
 }
 
-// turnsPerLook is how many transactions go by between two looks at the size of the WAL: it grows by a few megabytes at most.
-const turnsPerLook = 16
+// newCheckpointer starts one, for as long as it is not closed.
+func newCheckpointer(path string, o Options, w *writer) *checkpointer {
+	o.Driver = nil // faults that are meant for calls would meet this instead
+	pool := openPool(path, o, keeper, 1)
+	c := &checkpointer{path: w.files.path, pool: pool, on: newSession(pool), write: w, kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	c.left.Go(func() {
+		for {
+			select {
+			case <-c.kick:
+				c.look()
+			case <-c.stop:
+				return
+			}
+		}
+	})
+	return c
+}
 
-// triesPerTrim bounds the wait for readers, at the busy timeout of the connection each.
-const triesPerTrim = 10
+func (c *checkpointer) close() error {
+	close(c.stop)
+	c.left.Wait()
+	return errors.Join(c.on.close(), c.pool.Close())
+}
+
+// turn counts a transaction.
+func (c *checkpointer) turn() {
+	if c.turns++; c.turns < turnsPerLook {
+		return
+	}
+	c.turns = 0
+	select {
+	case c.kick <- struct{}{}:
+	default: // it is at it
+	}
+}
+
+// look does what the WAL needs. What goes wrong is left to the next look: nothing is lost by a WAL that is too long.
+func (c *checkpointer) look() {
+	if c.write.files.err() != nil {
+		return
+	}
+	pages, moved, err := c.checkpoint("checkpoint_noop")
+	if err != nil || pages-moved < backlog {
+		return
+	}
+	if pages < overlong {
+		if pages, _, err = c.checkpoint("checkpoint_passive"); err != nil || pages < lengthy {
+			return
+		}
+	}
+	_ = c.write.turn(func() error {
+		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
+			return err
+		}
+		c.trim()
+		return nil
+	})
+}
+
+// checkpoint says how many pages the WAL has and how many of them are in the database.
+func (c *checkpointer) checkpoint(how string) (pages, moved int64, err error) {
+	var busy bool
+	if _, err := c.on.one(context.Background(), how, []any{&busy, &pages, &moved}); err != nil {
+		return 0, 0, err
+	}
+	if busy {
+		return pages, moved, sqlstore.ErrBusy
+	}
+	return pages, moved, nil
+}
+
+// empty puts all of the WAL into the database and on the disk, and begins it anew.
+func (c *checkpointer) empty() error {
+	_, _, err := c.checkpoint("checkpoint_truncate")
+	return err
+}
 
 // trim empties the WAL when it has grown beyond what a checkpoint leaves of it. SQLite does so by itself only if at some
 // moment nobody reads; with enough readers that moment never comes, and the file would grow for as long as they go on.
@@ -23,24 +128,19 @@ const triesPerTrim = 10
 // try sees off the readers of older states, the next those who came during the first. A heartbeat ends the wait.
 //
 // A reader that stays in its transaction cannot be helped. So as not to wait for it in vain again and again, the next try
-// comes when the file has grown by a quarter. What else may go wrong, the next write will tell. // K53
-func (w *writer) trim() {
-	if w.wal.turns++; w.wal.turns < turnsPerLook || w.conn == nil {
+// comes when the file has grown by a quarter. // K53
+func (c *checkpointer) trim() {
+	info, err := os.Stat(c.path + "-wal") // a look at the folder: opens nothing
+	if err != nil || info.Size() <= max(c.tolerated, walSizeLimit) {
 		return
 	}
-	w.wal.turns = 0
-	info, err := os.Stat(w.files.path + "-wal") // a look at the folder: opens nothing
-	if err != nil || info.Size() <= max(w.wal.tolerated, walSizeLimit) {
-		return
-	}
-	w.wal.tolerated = info.Size() + info.Size()/4
+	c.tolerated = info.Size() + info.Size()/4
 	for range triesPerTrim {
-		var busy, pages, moved int64
-		_, err := w.on.one(context.Background(), "checkpoint", []any{&busy, &pages, &moved})
-		if err == nil && busy == 0 {
-			w.wal.tolerated = 0
+		_, _, err := c.checkpoint("checkpoint_truncate")
+		if err == nil {
+			c.tolerated = 0
 		}
-		if err != nil || busy == 0 || w.line.hurried() {
+		if !errors.Is(err, sqlstore.ErrBusy) || c.write.line.hurried() {
 			return
 		}
 	}

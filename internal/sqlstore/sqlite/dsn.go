@@ -43,7 +43,8 @@ type role int
 
 const (
 	setup   role = iota // looks at a file that may be anything: leaves its journal mode alone
-	writing             // the one writer
+	writing             // the one writer, who leaves it to disk to wait for the disk, and to checkpointer to empty the WAL
+	keeper              // the checkpointer
 	reader              // cannot write
 	callers             // a pool of the caller, who may create the file
 )
@@ -67,12 +68,17 @@ func dsn(path string, o Options, r role) string {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/jobs.db
 	}
-	mode, timeout := "rw", o.busyTimeout()
-	if r == callers {
+	mode, timeout, synchronous := "rw", o.busyTimeout(), o.synchronous()
+	switch r {
+	case callers:
 		mode = "rwc"
-	}
-	if r == setup {
+	case setup:
 		timeout = max(timeout, openPatience)
+	case writing:
+		synchronous = "NORMAL"
+	case keeper:
+		timeout = briefly
+	case reader:
 	}
 	q := url.Values{
 		"mode":          {mode},
@@ -82,13 +88,17 @@ func dsn(path string, o Options, r role) string {
 	if r != setup {
 		q["_pragma"] = []string{
 			"journal_mode(WAL)",
-			"synchronous(" + o.synchronous() + ")",
+			"synchronous(" + synchronous + ")",
 			"foreign_keys(ON)",
 			fmt.Sprintf("journal_size_limit(%d)", walSizeLimit),
 		}
 	}
-	if r == reader {
+	switch r {
+	case reader:
 		q.Add("_pragma", "query_only(ON)")
+	case writing:
+		q.Add("_pragma", "wal_autocheckpoint(0)")
+	case setup, keeper, callers:
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }

@@ -12,6 +12,7 @@ func (s *Store) Lead(ctx context.Context, lock, owner string, ttlS int64) (leads
 		var now string
 		leads, err = t.one(ctx, "lead", []any{&now},
 			sql.Named("name", lock), sql.Named("owner", owner), sql.Named("ttl_s", ttlS), sql.Named("now", t.now))
+		t.wrote = t.wrote || leads // by a statement that answers
 		return err
 	})
 	return leads && err == nil, fail(fmt.Sprintf("take lock %q", lock), "", 0, err)

@@ -20,7 +20,7 @@ const (
 // that a heartbeat which arrives just too late for one does not wait long for the next. A larger call is alone.
 const most = 1000
 
-// alone is the size of a call that shares its transaction with no other.
+// alone is the size of work that shares its transaction with no other.
 const alone = most
 
 // call is one write, from the moment it is asked for until it is done.
@@ -38,10 +38,17 @@ type call struct {
 	leads  bool          // set before ready
 	err    error
 	woke   []string
+
+	lane   lane
+	commit int64   // that made it happen; zero: none
+	owes   []*call // who are to be told when that is on the disk; set before ready
 }
 
-// line lets one writer through at a time. Whoever comes first leads: it runs the calls that wait by then in one
-// transaction, its own included, tells the others what became of them, and hands over to the next in line. So while one
+// alone says whether a call shares its transaction with no other: its work may not be run again for the sake of that.
+func (c *call) alone() bool { return c.work != nil && c.size >= most }
+
+// line lets one writer through at a time. Whoever comes first leads: it runs the calls that come while its transaction is
+// open, its own included, tells the others what became of them, and hands over to the next in line. So while one
 // transaction commits, the next one gathers, and a call that meets nobody waits for nobody.
 //
 // A pool of one connection would let the calls through one by one and in no particular order: every enqueue would pay a
@@ -50,14 +57,19 @@ type line struct {
 	mu      sync.Mutex
 	led     bool
 	came    int64 // how many calls have come to wait
+	behind  int   // transactions whose calls wait for the disk
 	waiting [lanes][]*call
 }
+
+// ahead is how many transactions may wait for the disk while another one begins: with one that is being synced and one
+// that will be, whoever comes would only make the next one smaller by not waiting. // It does not hold up the urgent.
+const ahead = 1
 
 // join puts a call in line and says whether it leads at once.
 func (q *line) join(c *call, l lane) (leads bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.led {
+	if !q.led && (q.behind <= ahead || l == urgent) {
 		q.led = true
 		return true
 	}
@@ -90,22 +102,20 @@ func (q *line) last() int64 {
 	return q.came
 }
 
-// gather takes those out of the line that share a transaction with the leader, the urgent first, of those that may.
-func (q *line) gather(leader *call, may func(c *call) bool) []*call {
-	batch, size := []*call{leader}, leader.size
-	if size >= most {
-		return batch
-	}
+// gather takes those out of the line who may take part in a transaction with room for so many more rows: all that are
+// urgent, and of the others those who fit.
+func (q *line) gather(room int, may func(c *call) bool) []*call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	var batch []*call
 	for l := lanes - 1; l >= 0; l-- {
 		kept := q.waiting[l][:0]
 		for _, c := range q.waiting[l] {
-			if size+c.size > most || !may(c) {
+			if !may(c) || l != urgent && c.size > room {
 				kept = append(kept, c)
 				continue
 			}
-			size += c.size
+			room -= c.size
 			batch = append(batch, c)
 		}
 		clear(q.waiting[l][len(kept):])
@@ -114,27 +124,38 @@ func (q *line) gather(leader *call, may func(c *call) bool) []*call {
 	return batch
 }
 
-// hurry takes the urgent out of the line.
-func (q *line) hurry() []*call {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	calls := q.waiting[urgent]
-	q.waiting[urgent] = nil
-	return calls
-}
-
 // handOver makes the next in line lead: the most urgent that came first.
 func (q *line) handOver() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for l := lanes - 1; l >= 0; l-- {
-		if len(q.waiting[l]) > 0 {
-			next := q.waiting[l][0]
-			q.waiting[l] = append(q.waiting[l][:0], q.waiting[l][1:]...)
-			next.leads = true
-			next.ready <- struct{}{}
-			return
-		}
-	}
 	q.led = false
+	q.next()
+}
+
+// next lets somebody lead if nobody does.
+func (q *line) next() {
+	for l := lanes - 1; l >= 0 && !q.led; l-- {
+		if len(q.waiting[l]) == 0 || q.behind > ahead && l != urgent {
+			continue
+		}
+		first := q.waiting[l][0]
+		q.waiting[l] = append(q.waiting[l][:0], q.waiting[l][1:]...)
+		q.led = true
+		first.leads = true
+		first.ready <- struct{}{}
+	}
+}
+
+// fallBehind counts a transaction whose calls wait for the disk, until caughtUp.
+func (q *line) fallBehind() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.behind++
+}
+
+func (q *line) caughtUp() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.behind--
+	q.next()
 }

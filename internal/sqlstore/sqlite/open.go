@@ -84,7 +84,7 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 		path:    path,
 		options: o,
 		files:   files,
-		write:   &writer{pool: openPool(path, o, writing, 1), clock: o.Clock, patience: o.busyTimeout(), files: files},
+		write:   newWriter(path, o, files),
 		readers: openPool(path, o, reader, readerConnections),
 	}
 	s.read = newSession(s.readers)

@@ -83,6 +83,7 @@ func TestSettings(t *testing.T) {
 			reading, writing := want, want
 			reading.QueryOnly = 1
 			writing.BusyTimeout = 25 // it looks for the lock itself, for as long
+			writing.Synchronous = 1  // and waits for the disk itself
 			check := func(what string, conn *sql.Conn, want settings) {
 				t.Helper()
 				if d := cmp.Diff(want, settingsOf(t, conn)); d != "" {

@@ -66,15 +66,6 @@ func (s *session) exec(ctx context.Context, name string, args ...any) (sql.Resul
 	return st.ExecContext(ctx, args...)
 }
 
-// affected runs a statement and counts the rows it changed.
-func (s *session) affected(ctx context.Context, name string, args ...any) (int64, error) {
-	res, err := s.exec(ctx, name, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
 // query hands each row to scan and reads to the end: SQLite runs a statement with RETURNING wholly only then.
 func (s *session) query(ctx context.Context, name string, scan func(*sql.Rows) error, args ...any) (err error) {
 	st, err := s.stmt(ctx, name)

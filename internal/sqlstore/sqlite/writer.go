@@ -19,24 +19,58 @@ type writer struct {
 	patience time.Duration // for the lock of another process
 	files    *witness
 	line     line
+	disk     *disk
+	wal      *checkpointer
 
 	// These belong to whoever leads the line.
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
 	seen   *sight // nil until the connection has begun its first transaction
-	wal    walCare
 	closed bool
+}
+
+func newWriter(path string, o Options, files *witness) *writer {
+	w := &writer{
+		pool: openPool(path, o, writing, 1), clock: o.Clock, patience: o.busyTimeout(), files: files,
+		disk: &disk{sync: syncFile},
+	}
+	w.wal = newCheckpointer(path, o, w)
+	if o.synchronous() == "FULL" {
+		w.disk.wal = files.path + "-wal"
+	}
+	w.disk.rescue = w.wal.empty
+	return w
 }
 
 // tx is an open write transaction. now is the clock as read under the write lock, one value for each call at least.
 type tx struct {
 	*session
-	now  int64
-	woke []string // queues that may have work once this is committed
+	now   int64
+	woke  []string // queues that may have work once this is committed
+	wrote bool     // there is something to commit
 }
 
 // wake notes that the queue may have new work.
 func (t *tx) wake(queue string) { t.woke = append(t.woke, queue) }
+
+// exec is the session's, and notes whether it has changed anything.
+func (t *tx) exec(ctx context.Context, name string, args ...any) (sql.Result, error) {
+	res, err := t.session.exec(ctx, name, args...)
+	if err == nil && !t.wrote {
+		n, err := res.RowsAffected()
+		t.wrote = err != nil || n > 0
+	}
+	return res, err
+}
+
+// affected runs a statement and counts the rows it changed.
+func (t *tx) affected(ctx context.Context, name string, args ...any) (int64, error) {
+	res, err := t.exec(ctx, name, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
 
 // do runs work in an immediate transaction: all of it happens or none. The transaction is shared with the calls that
 // wait in line at the same moment, as far as their sizes allow; a call that fails takes nothing of the others with it, for
@@ -47,6 +81,7 @@ func (w *writer) do(c *call, l lane) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
+	c.lane = l
 	if leads := w.line.join(c, l); !leads {
 		select {
 		case <-c.ready:
@@ -57,6 +92,7 @@ func (w *writer) do(c *call, l lane) error {
 			<-c.ready
 		}
 		if !c.leads {
+			w.payOff(c)
 			return c.err
 		}
 	}
@@ -64,46 +100,87 @@ func (w *writer) do(c *call, l lane) error {
 	return c.err
 }
 
-// lead runs a batch and wakes the others of it.
+// lead runs a batch and lets its calls return.
 func (w *writer) lead(leader *call) {
 	waited := w.line.last()
 	batch := []*call{leader}
 	defer func() { // also when work panics: the others must not wait for ever
-		for _, c := range batch[1:] {
-			c.ready <- struct{}{}
-		}
-		w.trim()
-		w.line.handOver()
+		w.wal.turn()
+		w.part(leader, batch)
 	}()
 	leader.err = errLeaderPanicked
 	t, err := w.open(leader.ctx)
-	switch {
-	case err == nil:
-		// Only now: whoever has come while the lock was being taken takes part.
-		batch = w.line.gather(leader, func(*call) bool { return true })
-	case errors.Is(kind(err), sqlstore.ErrBusy):
-		// Those who had been there when the wait began have waited as long.
-		batch = w.line.gather(leader, func(c *call) bool { return c.number <= waited })
-	}
 	if err != nil {
+		if errors.Is(kind(err), sqlstore.ErrBusy) { // those who had been there when the wait began have waited as long
+			batch = append(batch, w.line.gather(most, func(c *call) bool { return c.number <= waited })...)
+		}
 		settle(batch, err)
 		return
 	}
-	settle(batch, errLeaderPanicked)
-	late := w.line.hurry
-	if leader.size >= most && leader.work != nil {
-		late = func() []*call { return nil } // it may not be run again for the sake of another
+	if !leader.alone() {
+		batch = append(batch, w.line.gather(most-leader.size, anybody)...)
 	}
-	for _, c := range w.finish(t, &batch, late) {
+	for _, c := range w.finish(t, &batch, !leader.alone()) {
 		// One of the batch failed and the others with it. It is not worth finding out which: each once more by itself.
 		apart := []*call{c}
 		if t, err := w.open(c.ctx); err != nil {
 			c.err = err
 		} else {
-			w.finish(t, &apart, func() []*call { return nil })
+			w.finish(t, &apart, false)
 		}
 	}
 }
+
+// part hands over to the next in line and lets the calls of a batch return: at once, unless they have to wait for the disk.
+// One of these waits on behalf of all, be it the caller or the first of them.
+func (w *writer) part(self *call, batch []*call) {
+	var free, owed []*call
+	for _, c := range batch {
+		switch {
+		case w.disk.owed(c):
+			owed = append(owed, c)
+		case c != self:
+			free = append(free, c)
+		}
+	}
+	if len(owed) > 0 {
+		w.line.fallBehind()
+	}
+	w.line.handOver()
+	for _, c := range free {
+		c.ready <- struct{}{}
+	}
+	if len(owed) == 0 {
+		return
+	}
+	first := owed[0]
+	first.owes = owed
+	if first == self {
+		w.payOff(self)
+	} else {
+		first.ready <- struct{}{}
+	}
+}
+
+// payOff waits for the disk on behalf of the calls that this one owes it, itself included, and lets them return.
+func (w *writer) payOff(self *call) {
+	if self.owes == nil {
+		return
+	}
+	for i, c := range self.owes {
+		if last := self.owes[max(i-1, 0)]; i > 0 && c.commit == last.commit {
+			c.err = last.err
+		} else {
+			c.err = w.disk.await(c.commit)
+		}
+	}
+	for _, c := range self.owes[1:] {
+		c.ready <- struct{}{}
+	}
+	w.line.caughtUp()
+}
+
+func anybody(*call) bool { return true }
 
 var errLeaderPanicked = errors.New("a write of the same transaction panicked")
 
@@ -138,11 +215,12 @@ func (w *writer) open(ctx context.Context) (t *tx, err error) {
 	return &tx{session: w.on}, nil
 }
 
-// finish does what the calls of a batch ask for, and those that come late but are urgent: a heartbeat does not wait for the
-// next transaction, and for whatever may hold up both. // K6
+// finish does what the calls of a batch ask for, and, if it may grow, what those ask for who come meanwhile: many callers
+// who come again as soon as they are told, one after the other, end up in one transaction, and a heartbeat waits neither for
+// the next one nor for whatever may hold up both. // K6
 //
 // It commits and sets the outcome of each, or returns those that are to be tried again apart, none of which has happened.
-func (w *writer) finish(t *tx, batch *[]*call, late func() []*call) (again []*call) {
+func (w *writer) finish(t *tx, batch *[]*call, grows bool) (again []*call) {
 	committed := false
 	defer func() {
 		if !committed {
@@ -150,12 +228,18 @@ func (w *writer) finish(t *tx, batch *[]*call, late func() []*call) (again []*ca
 		}
 	}()
 	ctx := context.Background()
-	err := w.run(ctx, t, *batch)
-	if err == nil {
-		if more := late(); len(more) > 0 {
-			*batch = append(*batch, more...)
-			settle(more, errLeaderPanicked)
-			err = w.run(ctx, t, more)
+	room := most
+	var err error
+	for calls := *batch; len(calls) > 0 && err == nil; {
+		settle(calls, errLeaderPanicked)
+		err = w.run(ctx, t, calls)
+		for _, c := range calls {
+			room -= c.size
+		}
+		calls = nil
+		if err == nil && grows {
+			calls = w.line.gather(room, anybody)
+			*batch = append(*batch, calls...)
 		}
 	}
 	if err != nil {
@@ -171,6 +255,9 @@ func (w *writer) finish(t *tx, batch *[]*call, late func() []*call) (again []*ca
 	}
 	committed = true
 	settle(*batch, w.files.look(w.seen)) // a commit into a file that is gone is none
+	if t.wrote {
+		w.disk.committed(*batch)
+	}
 	return nil
 }
 
@@ -272,27 +359,36 @@ func (w *writer) mend() {
 
 // drop makes the pool close the connection: that it is broken outweighs what closing it may say.
 func (w *writer) drop() {
+	_ = w.disk.forget()
 	_ = w.on.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
 	w.conn, w.on, w.seen = nil, nil, nil
 }
 
-// close waits for the calls in line and refuses those to come.
-func (w *writer) close() error {
+// turn runs work while no transaction of this process is open.
+func (w *writer) turn(work func() error) error {
 	c := &call{size: alone}
 	if !w.line.join(c, ordinary) {
 		<-c.ready
 	}
 	defer w.line.handOver()
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	var errs []error
-	if w.conn != nil {
-		errs = append(errs, w.on.close(), w.conn.Close())
-		w.conn, w.on = nil, nil
-	}
-	return errors.Join(append(errs, w.pool.Close())...)
+	return work()
+}
+
+// close waits for the calls in line and refuses those to come.
+func (w *writer) close() error {
+	err := w.turn(func() error {
+		if w.closed {
+			return nil
+		}
+		w.closed = true
+		errs := []error{w.disk.await(w.disk.commits.Load()), w.disk.forget()}
+		if w.conn != nil {
+			errs = append(errs, w.on.close(), w.conn.Close())
+			w.conn, w.on = nil, nil
+		}
+		return errors.Join(append(errs, w.pool.Close())...)
+	})
+	return errors.Join(err, w.wal.close())
 }
