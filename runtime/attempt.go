@@ -13,18 +13,6 @@ import (
 // process that has to be killed takes five seconds of it.
 const stuckAfter = 10 * time.Second
 
-// hand runs attempts one after the other until the worker has no more for it. A goroutine that has run one has the stack
-// that the next one needs; to start each with a new one would cost more than to decode its payload.
-func (w *Worker) hand(a *attempt) {
-	defer w.flight.dismiss()
-	for ok := true; ok; a, ok = <-w.hands {
-		w.attempt(a)
-		if w.flight.overstaffed() {
-			return
-		}
-	}
-}
-
 // attempt runs the handler of one claimed job and passes its answer on. It does not return if the handler calls
 // [runtime.Goexit], but does all of its work.
 func (w *Worker) attempt(a *attempt) {

@@ -357,7 +357,7 @@ func (w *Worker) nextLook(ctx context.Context, outlooks []*outlook) (time.Durati
 	return min(wait, suspectInterval), nil // jobs of other workers end without a bell
 }
 
-// start runs a job in a goroutine of its own. asked is when its claim was asked for.
+// start has a job run. asked is when its claim was asked for.
 // False if the job must not start now.
 func (w *Worker) start(lasting context.Context, l *line, job *queue.Job, asked time.Time) bool {
 	ctx, cancel := context.WithCancelCause(lasting)
@@ -374,11 +374,6 @@ func (w *Worker) start(lasting context.Context, l *line, job *queue.Job, asked t
 		cancel(nil)
 		return false
 	}
-	select {
-	case w.hands <- a:
-	default: // every hand is busy, or about to come back
-		w.flight.hire()
-		go w.hand(a)
-	}
+	w.crew.start(a)
 	return true
 }

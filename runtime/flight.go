@@ -24,7 +24,6 @@ type flight struct {
 	alarm     time.Time                 // when the next heartbeat was due when last asked; zero: there was none
 	active    map[*attempt]struct{}     // handlers that have not returned
 	taken     int                       // slots: the active handlers without the stuck ones
-	hands     int                       // goroutines that run attempts or wait for one
 	perLine   map[*line]int             // active handlers of each queue
 	suspects  int                       // suspects among those that have a slot
 	probation *attempt                  // the suspect that has to prove itself before the next may start
@@ -130,27 +129,13 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 	return true
 }
 
-// hire notes that there is one more goroutine that runs attempts.
-func (f *flight) hire() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hands++
-}
-
-// dismiss notes that one of them has ended.
-func (f *flight) dismiss() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hands--
-}
-
-// overstaffed says whether there are more of them than slots and stuck handlers: a slot is given to the next job a moment
-// before the goroutine of the last one can take it.
-func (f *flight) overstaffed() bool {
+// overstaffed says whether so many goroutines are more than there are slots and stuck handlers: a slot is given to the next
+// job a moment before the goroutine of the last one can take it.
+func (f *flight) overstaffed(goroutines int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stuck := len(f.active) - f.taken
-	return f.hands-stuck > f.slots
+	return goroutines-stuck > f.slots
 }
 
 // beatDue is when the claim wants a heartbeat. flight is locked.

@@ -38,7 +38,7 @@ type Worker struct {
 	flight  *flight
 	claims  *claims
 	answers *answers
-	hands   chan *attempt // to a goroutine that has nothing to do; closed when no more attempts come
+	crew    *crew
 
 	ran      atomic.Bool
 	stopOnce sync.Once
@@ -71,9 +71,9 @@ func New(c *queue.Client, r *handlers.Registry, config Config) (*Worker, error) 
 		flight:   newFlight(config.Concurrency),
 		claims:   newClaims(),
 		answers:  newAnswers(),
-		hands:    make(chan *attempt),
 		stopping: make(chan struct{}),
 	}
+	w.crew = newCrew(w.attempt, w.flight.overstaffed)
 	for _, name := range r.Queues() {
 		registration, ok := r.Lookup(name)
 		if !ok {
@@ -156,7 +156,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		s := scheduler.New(w.client, scheduler.Config{Owner: w.config.Name, Logger: w.log})
 		work.Go(func() error { return ended(claiming, s.Run(claiming)) })
 	}
-	defer close(w.hands)
+	defer w.crew.close()
 	return w.windDown(claiming, work, support, release)
 }
 
