@@ -64,3 +64,6 @@ func (s *Store) Line() (waiting, senders int) {
 	defer s.enqueues.mu.Unlock()
 	return len(s.enqueues.waiting), s.enqueues.senders
 }
+
+// LeastPatience is how long a call waits for its answer at least.
+const LeastPatience = leastPatience
