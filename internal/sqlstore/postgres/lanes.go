@@ -29,11 +29,11 @@ func (o Options) patience() time.Duration {
 
 // bounded is ctx with an end. Its cause is errNoAnswer if that end comes first.
 func (s *Store) bounded(ctx context.Context, l lane) (context.Context, context.CancelFunc) {
-	patience := leastPatience
-	switch l {
-	case slow:
+	if l == slow {
 		return ctx, func() {}
-	case ordinary:
+	}
+	patience := leastPatience
+	if l == ordinary {
 		patience = s.patience
 	}
 	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errNoAnswer, patience))
