@@ -275,8 +275,10 @@ func TestCopyRefuses(t *testing.T) {
 			if !ok {
 				return
 			}
-			h.furnish()
-			if tc.copied {
+			if !tc.copied {
+				h.enqueue(h.file, "plain", 20, []byte("small"))
+			} else {
+				h.furnish()
 				_, err := Copy(t.Context(), h.from, h.to)
 				h.must(err)
 			}

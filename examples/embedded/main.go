@@ -69,6 +69,9 @@ func run(ctx context.Context, listener net.Listener, db string, out io.Writer) (
 		return errors.Join(err, listener.Close())
 	}
 
+	if _, err := fmt.Fprintf(out, "listening on http://%s\n", listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	server := &http.Server{Handler: routes(client), ReadHeaderTimeout: 5 * time.Second}
 	// If one of the two fails, the other one stops as well.
 	group, ctx := errgroup.WithContext(ctx)

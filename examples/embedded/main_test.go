@@ -55,6 +55,10 @@ func TestRun(t *testing.T) {
 	defer stop()
 	go func() { ended <- run(ctx, listener, db, out) }()
 
+	if got, want := <-out.lines, "listening on "+base+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.open <- struct{}{}
 	status, header, _ := request(t, http.MethodPost, base+"/greetings", "Grace Hopper\n")
 	place := header.Get("Location")
 	if status != http.StatusAccepted || place != "/greetings/1" {

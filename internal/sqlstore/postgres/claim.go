@@ -19,7 +19,7 @@ var kinds = map[sqlstore.ClaimKind]string{
 // is as good as taken.
 func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
 	if c.Limit < 1 {
-		return nil, fail("claim from", c.Queue, 0, s.using(ctx, ordinary, func(context.Context) error { return nil }))
+		return nil, fail("claim from", c.Queue, 0, s.using(ctx, prompt, func(context.Context) error { return nil }))
 	}
 	h := s.frontiers.forClaim(c.Queue)
 	rows, err = s.claim(ctx, c, h)
@@ -80,7 +80,7 @@ func (s *Store) learn(
 }
 
 func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
 		rows = nil
 		return t.run(ctx, step{"claim_proven", args{
 			"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "priorities": h.priorities,
@@ -98,7 +98,7 @@ func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows
 }
 
 func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
-	err = s.writing(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
 		rows = nil
 		return t.run(ctx,
 			step{"claim_exhausted", args{ // C6: whoever would be handed a job without attempts buries it instead
@@ -131,7 +131,7 @@ func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next
 		leases = append(leases, h.leaseFrom)
 	}
 	began := time.Now()
-	err = s.reading(ctx, ordinary, step{"next_ready", args{
+	err = s.reading(ctx, prompt, step{"next_ready", args{
 		"queues": texts(queues), "leases_from": leases, "level_queues": texts(levels), "priorities": priorities,
 		"run_ats": runAts, "ids": ids,
 	}, func(row scanner) error {
@@ -152,7 +152,7 @@ func (s *Store) NextReady(ctx context.Context, queues []string) (now int64, next
 
 // Idle implements [sqlstore.Claims].
 func (s *Store) Idle(ctx context.Context, queues []string) (idle bool, err error) {
-	err = s.reading(ctx, ordinary, step{"idle", args{"queues": texts(queues)}, func(row scanner) error {
+	err = s.reading(ctx, prompt, step{"idle", args{"queues": texts(queues)}, func(row scanner) error {
 		return row.Scan(&idle)
 	}})
 	return idle && err == nil, fail("look for idleness of", sole(queues), 0, err)

@@ -117,8 +117,10 @@ func complete(pool *pgxpool.Config, o Options) (address, error) {
 	}
 	pool.PingTimeout = pingTimeout
 	pool.BeforeClose = func(conn *pgx.Conn) {
-		// To say goodbye and be heard takes a moment, or nobody is there.
-		_ = conn.PgConn().Conn().SetDeadline(time.Now().Add(cancelLimit))
+		// To say goodbye and be heard takes a moment, or nobody is there. A deadline would not do: the driver, which may be
+		// cancelling a statement at this moment, sets one of its own, and the place in the pool is taken until it is over.
+		netConn := conn.PgConn().Conn()
+		time.AfterFunc(cancelLimit, func() { _ = netConn.Close() }) // of no effect on one that is closed
 	}
 	return address{pool: pool, schema: schema}, nil
 }

@@ -73,3 +73,6 @@ func (s *Store) LookAgain(queue string) {
 	f := s.frontiers.of(queue)
 	f.settled, f.looked = f.doubts, pace{last: time.Now().Add(time.Hour)}
 }
+
+// LeastPatience is how long a call waits for its answer at least.
+const LeastPatience = leastPatience

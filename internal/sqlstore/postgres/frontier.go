@@ -29,7 +29,8 @@ const (
 	dearLook = 20 * time.Millisecond
 	// maxMarks bounds how many priorities of a queue are remembered.
 	maxMarks = 32
-	// leaseMargin is in seconds, and longer than any statement that sets a deadline may take (see patience).
+	// leaseMargin is in seconds, and longer than any statement that sets a deadline may take (see leastPatience): none
+	// of them waits for a locked row.
 	leaseMargin = 15
 )
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,20 +13,30 @@ type lane int
 
 const (
 	ordinary lane = iota
-	urgent        // heartbeats: a lease must not lapse because enqueues are waiting for a connection
+	prompt        // what never waits for a row that somebody has locked
+	urgent        // heartbeats, which do not either: a lease must not lapse because enqueues are waiting for a connection
 	slow          // what reads or changes any number of rows
 )
 
-// patience is how long a call that is not slow waits for its answer, connection included. Whoever runs jobs has to notice
-// within ten seconds that the other end of a connection has gone.
-const patience = 8 * time.Second
+// leastPatience is how long a call that is not slow waits for its answer, connection included. Whoever runs jobs has to
+// work again within ten seconds of the moment when the other end of a connection has gone; to notice it is not all of it.
+const leastPatience = 6 * time.Second
+
+// patience is that of calls which may have to wait for a locked row: as long as they may, and a moment, if that is more.
+func (o Options) patience() time.Duration {
+	return max(leastPatience, o.busyTimeout()+time.Second)
+}
 
 // bounded is ctx with an end. Its cause is errNoAnswer if that end comes first.
-func (l lane) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Store) bounded(ctx context.Context, l lane) (context.Context, context.CancelFunc) {
 	if l == slow {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	patience := leastPatience
+	if l == ordinary {
+		patience = s.patience
+	}
+	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errNoAnswer, patience))
 }
 
 // urgentConnections is how many heartbeats may be on their way at once: a second one need not wait for a first that the

@@ -154,7 +154,7 @@ func TestSchema(t *testing.T) {
 	}
 	t.Run("T2_two_schemas_of_a_database_are_two_queues", func(t *testing.T) {
 		one, two := db, db
-		one.Schema += "-Ünö $1 % it"
+		one.Schema += "-Ünö $1 :a __alkstore_x % it"
 		two.Schema += "b"
 		for _, d := range []pgtest.Database{one, two} {
 			t.Cleanup(func() { dropSchema(t, db, `DROP SCHEMA IF EXISTS "`+d.Schema+`" CASCADE`) })

@@ -1,11 +1,15 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 )
 
@@ -44,6 +48,53 @@ func TestNetwork(t *testing.T) {
 		l.resumes(t, "all connections had gone silent")
 		l.end(t)
 	})
+}
+
+// TestSilentPool is for a store whose connections are all in use when nothing comes any more over any of them. K87
+func TestSilentPool(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	server, ok := pgtest.NewServer(t)
+	if !ok {
+		return
+	}
+	proxy, address := server.NewProxy(t)
+	s := must(postgres.Open(t.Context(), server.New(t).Through(address).DSN(), postgres.Options{}))(t)
+	shared, _ := s.Pools()
+	claims := make(chan error, 1000)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 2 * shared.MaxConns() {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				select {
+				case claims <- second(s.ClaimBatch(ctx, claimOf("none", 1))):
+				default:
+				}
+			}
+		})
+	}
+	until(t, "all connections are in use", func() bool {
+		shared, _ := s.Pools()
+		return shared.AcquiredConns() == shared.MaxConns()
+	})
+	proxy.Mute()
+	muted := time.Now()
+	until(t, "a claim fails", func() bool { return <-claims != nil })
+	until(t, "claims resume", func() bool { return <-claims == nil })
+	took := time.Since(muted)
+	t.Logf("first claim after %v", took.Round(time.Millisecond))
+	if took > 10*time.Second {
+		t.Errorf("claims resumed after %v", took)
+	}
+	stop()
+	all.Wait()
+	ended := time.Now()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(ended); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
 }
 
 // TestFailover: the address names two servers; one dies, the other is a standby, and is promoted later. K87

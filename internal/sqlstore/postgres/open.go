@@ -89,15 +89,17 @@ func openAt(ctx context.Context, to address, o Options) (*Store, error) {
 		}
 		return nil, err
 	}
-	config := to.direct(o)
+	config, patience := to.direct(o), o.patience()
 	if found.pooler {
-		config = to.pooled()
+		config, patience = to.pooled(), leastPatience
 	}
 	pools, err := openLanes(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, schema: found.schema, all: found.all, lanes: pools, frontiers: frontiers{exact: o.Exact}}
+	s := &Store{
+		options: o, patience: patience, schema: found.schema, all: found.all, lanes: pools, frontiers: frontiers{exact: o.Exact},
+	}
 	s.listener.init(config.ConnConfig, found)
 	return s, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // GetJob implements [sqlstore.Jobs].
 func (s *Store) GetJob(ctx context.Context, id int64) (found *sqlstore.Row, err error) {
-	err = s.reading(ctx, ordinary, step{"get", args{"id": id}, func(row scanner) error {
+	err = s.reading(ctx, prompt, step{"get", args{"id": id}, func(row scanner) error {
 		var attempts, times []int64
 		var texts, stacks []string
 		r, err := scanRow(row, &attempts, &times, &texts, &stacks)

@@ -56,7 +56,7 @@ func (s *Store) ListSchedules(ctx context.Context) (all []sqlstore.Schedule, err
 
 // Soonest implements [sqlstore.Schedules].
 func (s *Store) Soonest(ctx context.Context) (now int64, next *int64, err error) {
-	err = s.reading(ctx, ordinary, step{"schedule_soonest", nil, func(row scanner) error { return row.Scan(&now, &next) }})
+	err = s.reading(ctx, prompt, step{"schedule_soonest", nil, func(row scanner) error { return row.Scan(&now, &next) }})
 	if err != nil {
 		return 0, nil, fail("look for due schedules", "", 0, err)
 	}
@@ -68,7 +68,7 @@ func (s *Store) Tick(
 	ctx context.Context, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) ([]sqlstore.Ticked, error) {
 	var due []string
-	err := s.reading(ctx, ordinary, step{"schedule_due", nil, func(row scanner) error {
+	err := s.reading(ctx, prompt, step{"schedule_due", nil, func(row scanner) error {
 		var name string
 		err := row.Scan(&name)
 		due = append(due, name)

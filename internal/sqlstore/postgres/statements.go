@@ -6,10 +6,12 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -35,10 +37,11 @@ var (
 	parameters = regexp.MustCompile(`:([a-z_]+)`)
 )
 
-// statementsFor qualifies each table, rather than rely on the search path: transactions of callers have their own, and a
-// pooler between us and the server gives every transaction another connection.
-func statementsFor(schema string) statements {
-	quoted := pgx.Identifier{schema}.Sanitize()
+// schemaMark stands for the schema in the files.
+const schemaMark = `:"schema"`
+
+// readStatements are all files with the schema left open. They are read once: it takes longer than to open a store.
+var readStatements = sync.OnceValue(func() statements {
 	files, err := fs.Glob(statementFiles, "sql/*.sql")
 	if err != nil {
 		panic(err) // the pattern is constant
@@ -51,8 +54,7 @@ func statementsFor(schema string) statements {
 		}
 		text := commentLines.ReplaceAllString(string(content), "")
 		text = strings.TrimSuffix(strings.TrimSpace(text), ";")
-		text = strings.ReplaceAll(text, `:"schema"`, quoted)
-		text = ourTables.ReplaceAllStringFunc(text, func(table string) string { return quoted + "." + table })
+		text = ourTables.ReplaceAllString(text, schemaMark+".$0")
 		var st statement
 		st.text = parameters.ReplaceAllStringFunc(text, func(name string) string {
 			i := slices.Index(st.params, name[1:])
@@ -63,6 +65,19 @@ func statementsFor(schema string) statements {
 			return fmt.Sprint("$", i+1)
 		})
 		all[strings.TrimSuffix(path.Base(file), ".sql")] = st
+	}
+	return all
+})
+
+// statementsFor qualifies each table, rather than rely on the search path: transactions of callers have their own, and a
+// pooler between us and the server gives every transaction another connection. The name of the schema comes in last: it
+// may look like a table or a parameter.
+func statementsFor(schema string) statements {
+	quoted := pgx.Identifier{schema}.Sanitize()
+	all := maps.Clone(readStatements())
+	for name, st := range all {
+		st.text = strings.ReplaceAll(st.text, schemaMark, quoted)
+		all[name] = st
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,6 +26,7 @@ import (
 // Store implements [sqlstore.Store]. Use Open.
 type Store struct {
 	options   Options
+	patience  time.Duration // of what is ordinary
 	schema    string
 	all       statements
 	lanes     *lanes
@@ -141,7 +143,7 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	within, cancel := l.bounded(ctx)
+	within, cancel := s.bounded(ctx, l)
 	defer cancel()
 	switch err := do(within); {
 	case err == nil:
@@ -150,7 +152,7 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 		return ended(ctx, err)
 	case errors.Is(context.Cause(within), errNoAnswer):
 		s.lanes.leave() // most likely the others are as dead as this one
-		return fmt.Errorf("%w within %v", errNoAnswer, patience)
+		return context.Cause(within)
 	case codeOf(err) == readOnlyTransaction:
 		// We could write when the store was opened: the server has been demoted, and its successor is elsewhere.
 		s.lanes.leave()
@@ -245,7 +247,7 @@ func (s *Store) tell(t *tx) {
 
 // Now implements [sqlstore.Store].
 func (s *Store) Now(ctx context.Context) (now int64, err error) {
-	err = s.reading(ctx, ordinary, step{"now", nil, func(row scanner) error { return row.Scan(&now) }})
+	err = s.reading(ctx, prompt, step{"now", nil, func(row scanner) error { return row.Scan(&now) }})
 	return now, fail("read clock", "", 0, err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
@@ -29,7 +30,7 @@ func harness(
 	t *testing.T, db pgtest.Database, open func(t *testing.T, o postgres.Options) *postgres.Store,
 ) storetest.Harness {
 	clock := storetest.NewClock()
-	options := postgres.Options{Clock: clock.Now}
+	options := postgres.Options{Clock: clock.Now, BusyTimeout: time.Minute}
 	beside := pool(t, db)
 	return storetest.Harness{
 		Store:  open(t, options),

@@ -88,7 +88,7 @@ type look struct {
 }
 
 func (s *Store) look(ctx context.Context) (found look) {
-	found.err = s.reading(ctx, ordinary, step{"snapshot", nil, func(row scanner) error { return row.Scan(&found.snapshot) }})
+	found.err = s.reading(ctx, prompt, step{"snapshot", nil, func(row scanner) error { return row.Scan(&found.snapshot) }})
 	return found
 }
 

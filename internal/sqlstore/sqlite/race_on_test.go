@@ -2,5 +2,6 @@
 
 package sqlite
 
-// Slowness divides the numbers of repetitions: under the race detector SQLite, which is Go here, takes ten times as long.
+// Slowness divides the numbers of repetitions: under the race detector SQLite, which is Go here, takes ten times as long,
+// unless it is left out, as by make race.
 const Slowness = 10
