@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -24,8 +25,8 @@ const (
 	// overlong is the length from which on they pause for all of it, so as not to make it even longer meanwhile.
 	overlong = 2 * lengthy
 
-	// triesPerTrim bounds the wait for readers, at the busy timeout of the connection each.
-	triesPerTrim = 10
+	// trimFor bounds the wait for readers.
+	trimFor = 250 * time.Millisecond
 )
 
 // checkpointer copies what is in the WAL into the database. SQLite would do so in whichever commit finds a thousand pages
@@ -135,14 +136,15 @@ func (c *checkpointer) trim() {
 		return
 	}
 	c.tolerated = info.Size() + info.Size()/4
-	for range triesPerTrim {
+	for waited := time.Duration(0); ; waited += longestPause {
 		_, _, err := c.checkpoint("checkpoint_truncate")
 		if err == nil {
 			c.tolerated = 0
 		}
-		if !errors.Is(err, sqlstore.ErrBusy) || c.write.line.hurried() {
+		if !errors.Is(err, sqlstore.ErrBusy) || waited >= trimFor || c.write.line.hurried() {
 			return
 		}
+		_ = sleep(context.Background(), longestPause)
 	}
 }
 

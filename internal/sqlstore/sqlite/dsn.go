@@ -43,7 +43,7 @@ type role int
 
 const (
 	setup   role = iota // looks at a file that may be anything: leaves its journal mode alone
-	writing             // the one writer, who leaves it to disk to wait for the disk, and to checkpointer to empty the WAL
+	writing             // the one writer, who waits for locks and for the disk himself, and leaves the WAL to the checkpointer
 	keeper              // the checkpointer
 	reader              // cannot write
 	callers             // a pool of the caller, who may create the file
@@ -75,9 +75,9 @@ func dsn(path string, o Options, r role) string {
 	case setup:
 		timeout = max(timeout, openPatience)
 	case writing:
-		synchronous = "NORMAL"
+		timeout, synchronous = 0, "NORMAL"
 	case keeper:
-		timeout = briefly
+		timeout = 0
 	case reader:
 	}
 	q := url.Values{

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -306,7 +307,7 @@ func TestLeaveBeforeBegin(t *testing.T) {
 
 // T6: when the wait for the lock is over, it is over for all who have waited as long.
 func TestBusyTogether(t *testing.T) {
-	s := openStore(t, Options{BusyTimeout: 4 * briefly})
+	s := openStore(t, Options{BusyTimeout: 100 * time.Millisecond})
 	beside := openPool(s.path, s.options, callers, 1)
 	defer func() { _ = beside.Close() }()
 	lock, err := beside.BeginTx(t.Context(), nil)

@@ -82,8 +82,7 @@ func TestSettings(t *testing.T) {
 			want := settings{c.timeout, 1, c.synchronous, 0, "wal", walSizeLimit}
 			reading, writing := want, want
 			reading.QueryOnly = 1
-			writing.BusyTimeout = 25 // it looks for the lock itself, for as long
-			writing.Synchronous = 1  // and waits for the disk itself
+			writing.BusyTimeout, writing.Synchronous = 0, 1 // it waits for both itself
 			check := func(what string, conn *sql.Conn, want settings) {
 				t.Helper()
 				if d := cmp.Diff(want, settingsOf(t, conn)); d != "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	moderncsqlite "modernc.org/sqlite"
 
@@ -41,7 +42,7 @@ func newShared(t *testing.T) *shared {
 	t.Helper()
 	s := &shared{T: t, driver: faultdriver.New(&moderncsqlite.Driver{}), clock: 1_700_000_000}
 	s.Store = openStore(t, Options{
-		Synchronous: "NORMAL", BusyTimeout: 3 * briefly, Driver: s.driver, Clock: func() int64 { return s.clock },
+		Synchronous: "NORMAL", BusyTimeout: 75 * time.Millisecond, Driver: s.driver, Clock: func() int64 { return s.clock },
 	})
 	s.beside = openPool(s.Path(), Options{}, callers, 1)
 	t.Cleanup(func() { _ = s.beside.Close() })

@@ -299,19 +299,23 @@ func (t *tx) run(ctx context.Context, batch []*call) error {
 	return nil
 }
 
-// briefly is the busy timeout in wait_briefly.sql.
-const briefly = 25 * time.Millisecond
+// The pauses between two tries for the lock of another process, the first and the longest.
+const (
+	shortestPause = time.Millisecond
+	longestPause  = 5 * time.Millisecond
+)
 
 // begin opens a transaction. It ends with ctx while another process holds the lock.
 //
-// SQLite looks for a lock ever more rarely, ten times a second in the end, so that a process that writes without a break
-// would keep the heartbeats of another waiting for seconds. Hence it waits briefly, again and again, and between two of
-// these it is soon enough to see whether ctx has ended: a context that may end costs more than all else here.
+// SQLite could do the waiting, but would look for the lock ever more rarely, ten times a second in the end, so that a
+// process that writes without a break would keep the heartbeats of another waiting for seconds; and it sleeps in a system
+// call, after which Go has the goroutine queue up behind all that compute. // K6
 func (w *writer) begin(ctx context.Context) error {
-	for left := w.patience; ; left -= briefly {
+	left, pause := w.patience, shortestPause
+	for {
 		err := w.connect()
 		if err == nil {
-			_, err = w.on.exec(context.Background(), "begin")
+			_, err = w.on.exec(context.Background(), "begin") // a context that may end costs more than all else here
 		}
 		if err == nil {
 			return nil
@@ -323,9 +327,25 @@ func (w *writer) begin(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !busy || left <= briefly {
+		if !busy || left < pause {
 			return err
 		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		left, pause = left-pause, min(2*pause, longestPause)
+	}
+}
+
+// sleep waits for so long, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -333,19 +353,11 @@ func (w *writer) connect() error {
 	if w.conn != nil {
 		return nil
 	}
-	ctx := context.Background()
-	conn, err := w.pool.Conn(ctx)
+	conn, err := w.pool.Conn(context.Background())
 	if err != nil {
 		return err
 	}
 	w.conn, w.on = conn, newSession(conn)
-	if w.patience < briefly {
-		return nil
-	}
-	if _, err := w.on.exec(ctx, "wait_briefly"); err != nil {
-		w.drop()
-		return err
-	}
 	return nil
 }
 
