@@ -9,7 +9,7 @@ FUZZTIME  := 20s
 TORTURE   := 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint vet fmt fmt-check tidy-check cross cover fuzz fuzz-short torture run ci
+.PHONY: help test alone race lint vet fmt fmt-check tidy-check cross cover fuzz fuzz-short torture run ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ RACE      := CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race $(UNWATCHED:%=
 race: ## all tests but torture under the race detector, of the crash tests the chaos; needs a C compiler
 	$(RACE) $$(go list ./... | grep -vE '/internal/(torture|crashtest)$$')
 	$(RACE) -run '^TestChaos$$' ./internal/crashtest
+
+alone: ## the tests that need a processor for themselves
+	go test -count=1 -v -tags alone -run '^TestBurst' ./runtime
 
 cover: ## all tests with coverage; writes coverage.out and prints the total
 	go test -coverpkg=./... -coverprofile=coverage.out ./...

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 
@@ -131,11 +132,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer release()
 
 	support := new(errgroup.Group)
-	support.Go(func() error { return w.keepClaims(keeping, stop) })
-	support.Go(func() error {
+	support.Go(punctual(func() error { return w.keepClaims(keeping, stop) }))
+	support.Go(punctual(func() error {
 		defer release() // with nothing left to record there is nothing left to keep
 		return w.recordAnswers(keeping, stop)
-	})
+	}))
 
 	work, claiming := errgroup.WithContext(going)
 	work.Go(func() error {
@@ -146,18 +147,30 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	work.Go(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) })
-	work.Go(func() error { return ended(claiming, w.sweepQueues(claiming)) })
-	work.Go(func() error { return ended(claiming, w.announce(claiming)) })
-	work.Go(func() error {
+	work.Go(punctual(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) }))
+	work.Go(punctual(func() error { return ended(claiming, w.sweepQueues(claiming)) }))
+	work.Go(punctual(func() error { return ended(claiming, w.announce(claiming)) }))
+	work.Go(punctual(func() error {
 		return ended(claiming, w.client.Watch(claiming, w.config.PollInterval, w.claims.wake))
-	})
+	}))
 	if !w.config.NoScheduler {
 		s := scheduler.New(w.client, scheduler.Config{Owner: w.config.Name, Logger: w.log})
-		work.Go(func() error { return ended(claiming, s.Run(claiming)) })
+		work.Go(punctual(func() error { return ended(claiming, s.Run(claiming)) }))
 	}
 	defer w.crew.close()
 	return w.windDown(claiming, work, support, release)
+}
+
+// punctual gives a loop a thread of its own. Woken by a timer, a goroutine inherits what is left of the time slice of
+// whoever computed just before. Where handlers compute all the time that is often nothing: Go takes the processor away at
+// the first system call and lets the goroutine queue up behind all handlers, ten milliseconds each, maybe with a lock of
+// SQLite in its hands that a heartbeat needs. One with a thread of its own begins with a slice of its own. // K6
+func punctual(loop func() error) func() error {
+	return func() error {
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		return loop()
+	}
 }
 
 // ended forgets an error that is only the end of ctx, or would have been tried again but for that.
