@@ -160,6 +160,8 @@ func TestChoose(t *testing.T) {
 			wantWorks: []string{"W1", "W10"}, wantSubjects: []string{"alkworker", "alkworker-normal"}},
 		{works: "W2", peers: "goqite,asynq-always", wantWorks: []string{"W2"},
 			wantSubjects: []string{"alkworker", "alkworker-normal", "goqite", "goqite-1ms", "goqite-default", "asynq-always"}},
+		{works: "W4", peers: "alkworker-pg,river-pg-1ms", wantWorks: []string{"W4"},
+			wantSubjects: []string{"alkworker", "alkworker-normal", "alkworker-pg", "river-pg-1ms"}},
 	} {
 		s, err := choose(c.works, c.peers)
 		if err != nil {
