@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) (err error) {
 	flags.IntVar(&o.Slots, "slots", 256, "concurrency of our worker in W4 to W6")
 	flags.DurationVar(&o.Limit, "limit", time.Minute, "when a drain is given up; its rate is that of what was handled by then")
 	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; the table of the issue needs 10m")
-	workList := flags.String("work", "all", "comma-separated, W1 to W12")
+	workList := flags.String("work", "all", "comma-separated, W1 to W13")
 	peerList := flags.String("peers", "all", "comma-separated names, each with its variants, or none; "+
 		"ours on a file always run, alkworker-pg like a peer")
 	dir := flags.String("dir", "", "where to put databases, on the disk to be measured; empty: the temporary directory")
