@@ -260,12 +260,12 @@ func crowdMetric(processes int, metric string) string {
 func crowdColumns() []column {
 	var rates []column
 	for _, n := range crowds {
-		rates = append(rates, column{crowdMetric(n, "rate"), fmt.Sprintf("%d: jobs/s", n), 0})
+		rates = append(rates, column{crowdMetric(n, "rate"), fmt.Sprintf("jobs/s by %d", n), 0})
 	}
 	most := crowds[len(crowds)-1]
 	return append(rates,
-		column{crowdMetric(most, "cpu_us"), fmt.Sprintf("%d: CPU us/job", most), 1},
-		column{crowdMetric(most, "server_us"), fmt.Sprintf("%d: server us/job", most), 1},
+		column{crowdMetric(most, "cpu_us"), fmt.Sprintf("CPU us/job by %d", most), 1},
+		column{crowdMetric(most, "server_us"), fmt.Sprintf("server us/job by %d", most), 1},
 		column{"duplicates", "run twice", 0})
 }
 
