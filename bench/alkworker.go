@@ -20,6 +20,9 @@ func alkworkerSpecs() []*Spec {
 			Seeder: "alkworker-normal", Settings: "default (synchronous FULL); " + settings},
 		{Name: "alkworker-normal", Kind: Ours, Sync: "NORMAL", Modules: []string{module, sqliteModule}, Open: openAlkworker,
 			Settings: "synchronous NORMAL; " + settings},
+		{Name: "alkworker-pg", Kind: Ours, Server: Postgres, Modules: []string{module, pgxModule}, Open: openAlkworker,
+			Settings: "default server configuration (synchronous_commit on), unix socket, pool of 10 and 2 for heartbeats; " +
+				settings},
 	}
 }
 
@@ -28,7 +31,7 @@ const sqliteModule = "modernc.org/sqlite"
 type alkworker struct {
 	client *queue.Client
 	queue  *queue.Queue[Payload]
-	path   string
+	place  Place
 	pin    *walPin
 }
 
@@ -37,11 +40,18 @@ func openAlkworker(ctx context.Context, s *Spec, p Place) (Subject, error) {
 	if s.Sync == "NORMAL" {
 		config.Synchronous = queue.Normal
 	}
-	client, err := queue.Open(ctx, p.Path, config)
+	dsn := p.Path
+	if s.Server == Postgres {
+		var err error
+		if dsn, err = postgresURL(p.Server, postgresPool); err != nil {
+			return nil, err
+		}
+	}
+	client, err := queue.Open(ctx, dsn, config)
 	if err != nil {
 		return nil, err
 	}
-	return &alkworker{client: client, queue: queue.Define[Payload](queueName(0), queue.Options{}), path: p.Path}, nil
+	return &alkworker{client: client, queue: queue.Define[Payload](queueName(0), queue.Options{}), place: p}, nil
 }
 
 func (a *alkworker) Enqueue(ctx context.Context, p Payload) error {
@@ -133,7 +143,10 @@ func allHeld(op string, held []bool, err error) error {
 
 // LogBytes implements logger.
 func (a *alkworker) LogBytes(ctx context.Context) (int64, error) {
-	return pinnedBytes(ctx, &a.pin, a.path)
+	if a.place.Server != "" {
+		return postgresLogBytes(ctx, a.place.Server)
+	}
+	return pinnedBytes(ctx, &a.pin, a.place.Path)
 }
 
 // pinnedBytes pins the log at the first call.

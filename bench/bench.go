@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Rounds int           `json:"rounds"`
 	Scale  float64       `json:"scale"`
-	Slots  int           `json:"slots"`  // of our worker in W4 to W6
+	Slots  int           `json:"slots"`  // of our worker in W4 to W6 and W13
 	Limit  time.Duration `json:"limit"`  // when a drain is given up; not scaled
 	Steady time.Duration `json:"steady"` // length of W12
 }

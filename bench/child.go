@@ -44,6 +44,7 @@ type answer struct {
 	Metrics Metrics   `json:"metrics,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
 	Series  []Metrics `json:"series,omitempty"` // of work that is looked at over time
+	Seen    []uint32  `json:"seen,omitempty"`   // one bit a job that was handled, of work that several share
 	Error   string    `json:"error,omitempty"`
 }
 
@@ -53,22 +54,26 @@ type child struct {
 	spec   *Spec
 	notes  []string
 	series []Metrics
+	seen   []uint32
 	in     *bufio.Reader
 	out    io.Writer
 }
 
 // The lines that parent and child exchange. A child says ready once it is set up and measures after go.
 const (
-	lineReady  = "ready"
-	lineGo     = "go"
-	lineAnswer = "answer "
+	lineReady   = "ready"
+	lineGo      = "go"
+	lineHandled = "handled " // with a number, before the answer
+	lineStop    = "stop"     // all is done
+	lineGiveUp  = "give up"  // not all is done
+	lineAnswer  = "answer "
 )
 
 // runChild is the main function of a child. It answers in one line.
 func runChild(ctx context.Context, text string, in io.Reader, out io.Writer) error {
 	c := &child{in: bufio.NewReader(in), out: out}
 	metrics, err := c.run(ctx, text)
-	a := answer{Metrics: metrics, Notes: c.notes, Series: c.series}
+	a := answer{Metrics: metrics, Notes: c.notes, Series: c.series, Seen: c.seen}
 	if err != nil {
 		a.Error = err.Error()
 	}
@@ -105,6 +110,8 @@ func (c *child) run(ctx context.Context, text string) (Metrics, error) {
 		stepClaim:   claimCase,
 		stepWrite:   write,
 		stepSteady:  steady,
+		stepShare:   share,
+		stepAwait:   await,
 	}[c.Step]
 	if !ok {
 		return nil, fmt.Errorf("there is no step %q", c.Step)
@@ -135,6 +142,8 @@ const (
 	stepClaim   = "claim"
 	stepWrite   = "write"
 	stepSteady  = "steady"
+	stepShare   = "share"
+	stepAwait   = "await"
 )
 
 // ready tells the parent that the measurement can begin, and waits for its word.

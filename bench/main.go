@@ -49,11 +49,12 @@ func run(ctx context.Context, args []string, out, notes io.Writer) (err error) {
 	var o Options
 	flags.IntVar(&o.Rounds, "rounds", 5, "how often to measure everything")
 	flags.Float64Var(&o.Scale, "scale", 1, "multiplies sizes and times; anything below 1 only shows that it runs")
-	flags.IntVar(&o.Slots, "slots", 256, "concurrency of our worker in W4 to W6")
+	flags.IntVar(&o.Slots, "slots", 256, "concurrency of our worker in W4 to W6 and W13")
 	flags.DurationVar(&o.Limit, "limit", time.Minute, "when a drain is given up; its rate is that of what was handled by then")
 	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; the table of the issue needs 10m")
-	workList := flags.String("work", "all", "comma-separated, W1 to W12")
-	peerList := flags.String("peers", "all", "comma-separated names, each with its variants, or none; we always run")
+	workList := flags.String("work", "all", "comma-separated, W1 to W13")
+	peerList := flags.String("peers", "all", "comma-separated names, each with its variants, or none; "+
+		"ours on a file always run, alkworker-pg like a peer")
 	dir := flags.String("dir", "", "where to put databases, on the disk to be measured; empty: the temporary directory")
 	jsonPath := flags.String("json", "",
 		"file for the report as JSON, written after each measurement; -: to standard output at the end")
@@ -124,7 +125,7 @@ func choose(workList, peerList string) (s selection, err error) {
 		}
 	}
 	for _, p := range subjects() {
-		if p.Kind == Ours || wanted[p.Name] {
+		if p.Kind == Ours && p.Server == NoServer || wanted[p.Name] {
 			s.subjects = append(s.subjects, p)
 		}
 	}

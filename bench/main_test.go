@@ -92,7 +92,7 @@ func checkCounts(t *testing.T, w work, s *Spec, m Metrics) {
 		if m["jobs"] < 1 || m["rate"] <= 0 {
 			t.Errorf("jobs %v, rate %v, want some", m["jobs"], m["rate"])
 		}
-	case "W4", "W5", "W6", "W9":
+	case "W4", "W5", "W6", "W9", "W13":
 		same("handled", m["jobs"])
 		if s.Kind != Floor {
 			same("duplicates", 0)
@@ -160,6 +160,8 @@ func TestChoose(t *testing.T) {
 			wantWorks: []string{"W1", "W10"}, wantSubjects: []string{"alkworker", "alkworker-normal"}},
 		{works: "W2", peers: "goqite,asynq-always", wantWorks: []string{"W2"},
 			wantSubjects: []string{"alkworker", "alkworker-normal", "goqite", "goqite-1ms", "goqite-default", "asynq-always"}},
+		{works: "W4", peers: "alkworker-pg,river-pg-1ms", wantWorks: []string{"W4"},
+			wantSubjects: []string{"alkworker", "alkworker-normal", "alkworker-pg", "river-pg-1ms"}},
 	} {
 		s, err := choose(c.works, c.peers)
 		if err != nil {
@@ -171,8 +173,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("-work %q -peers %q: %v %v, want %v %v", c.works, c.peers, works, subjects, c.wantWorks, c.wantSubjects)
 		}
 	}
-	if _, err := choose("W1,W13", "nobody"); err == nil ||
-		!strings.Contains(err.Error(), "W13") || !strings.Contains(err.Error(), "nobody") {
+	if _, err := choose("W1,W14", "nobody"); err == nil ||
+		!strings.Contains(err.Error(), "W14") || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("got %v, want both mistakes", err)
 	}
 }

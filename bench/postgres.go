@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,6 +18,38 @@ import (
 
 	"github.com/jackc/pgx/v5"
 )
+
+const pgxModule = "github.com/jackc/pgx/v5"
+
+// postgresPool is how many connections every subject on PostgreSQL may have for its ordinary calls.
+const postgresPool = 10
+
+// postgresLog asks how many bytes the server has written to its WAL.
+const postgresLog = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+
+// postgresURL is an address of keywords and values as the one that users of this project write.
+func postgresURL(address string, connections int) (string, error) {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return "", err
+	}
+	q := url.Values{ // a socket's folder does not fit where a URL has its host
+		"host": {config.Host}, "port": {fmt.Sprint(config.Port)}, "sslmode": {"disable"},
+		"pool_max_conns": {strconv.Itoa(connections)},
+	}
+	u := url.URL{Scheme: "postgres", User: url.User(config.User), Path: "/" + config.Database, RawQuery: q.Encode()}
+	return u.String(), nil
+}
+
+// postgresLogBytes asks over a connection of its own.
+func postgresLogBytes(ctx context.Context, address string) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return 0, err
+	}
+	err = conn.QueryRow(ctx, postgresLog).Scan(&n)
+	return n, errors.Join(err, conn.Close(ctx))
+}
 
 // postgres hosts subjects on a private server: a cluster in the folder of the run, on a Unix socket only, with the
 // configuration that initdb writes. Each place is a database.

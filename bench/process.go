@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -69,14 +70,21 @@ func (p *process) ready() error {
 }
 
 // begin gives the word.
-func (p *process) begin() error {
-	_, err := fmt.Fprintln(p.stdin, lineGo)
+func (p *process) begin() error { return p.say(lineGo) }
+
+// say writes one line to the child.
+func (p *process) say(word string) error {
+	_, err := fmt.Fprintln(p.stdin, word)
 	return p.explain(err)
 }
 
 // answer waits for the result and the end of the child.
 func (p *process) answer() (answer, error) {
-	line, err := p.stdout.ReadString('\n')
+	return p.last(p.stdout.ReadString('\n'))
+}
+
+// last reads the last line of a child, and waits for its end.
+func (p *process) last(line string, err error) (answer, error) {
 	a, err := parseAnswer(line, err)
 	ended := p.end()
 	if err == nil && a.Error != "" {
@@ -167,10 +175,9 @@ func runPair(ctx context.Context, first, second order) (a, b answer, err error) 
 		return a, b, err
 	}
 	if jobs, ok := b.Metrics["enqueued"]; ok {
-		_, err = fmt.Fprintf(one.stdin, "%.0f\n", jobs)
-		if err != nil {
+		if err := one.say(fmt.Sprintf("%.0f", jobs)); err != nil {
 			one.kill()
-			return a, b, one.explain(err)
+			return a, b, err
 		}
 	}
 	a, err = one.answer()
@@ -178,12 +185,17 @@ func runPair(ctx context.Context, first, second order) (a, b answer, err error) 
 }
 
 // tail keeps the last lines of what a child wrote to standard error.
-type tail struct{ kept []byte }
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
 
 const tailBytes = 2000
 
-// Write implements io.Writer. os/exec calls it from one goroutine.
+// Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.kept = append(t.kept, p...)
 	if over := len(t.kept) - tailBytes; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
@@ -191,5 +203,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what is kept. It must be called after the child has ended.
-func (t *tail) String() string { return strings.TrimSpace(string(t.kept)) }
+// String is what is kept: all that there will be, once the child has ended.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.kept))
+}

@@ -41,7 +41,7 @@ type goal struct {
 
 // goals are those of the issue.
 func goals() []goal {
-	const full, normal = "alkworker", "alkworker-normal"
+	const full, normal, server = "alkworker", "alkworker-normal", "alkworker-pg"
 	rate := func(work, ours string, against rival, factor float64) goal {
 		return goal{work: work, metric: "rate", ours: ours, against: against, factor: factor}
 	}
@@ -84,6 +84,34 @@ func goals() []goal {
 	for _, metric := range []string{"p99_ms", "wal_mb", "rss_mb"} {
 		all = append(all, goal{work: "W12", ours: full, against: full, factor: 1.2, less: true,
 			metric: "last_" + metric, other: "first_" + metric})
+	}
+	return append(all, serverGoals(server, "river-pg")...)
+}
+
+// serverGoals are those on PostgreSQL, beside a peer on the same server.
+func serverGoals(ours string, peer rival) []goal {
+	var all []goal
+	for _, g := range []struct {
+		work   string
+		factor float64
+	}{{"W2", 12}, {"W3", 2}, {"W4", 3}} {
+		all = append(all, goal{work: g.work, metric: "rate", ours: ours, against: peer, factor: g.factor})
+	}
+	for _, where := range []string{"same", "second"} {
+		all = append(all,
+			goal{work: "W7", metric: where + "_p50_ms", ours: ours, limit: 3, less: true},
+			goal{work: "W7", metric: where + "_p99_ms", ours: ours, limit: 10, less: true})
+	}
+	for i, c := range claimCases {
+		if i == 0 || c.state == casePriority || c.state == caseProcessing {
+			continue
+		}
+		for _, batch := range claimBatches {
+			for _, p := range []string{"p50", "p99"} {
+				all = append(all, goal{work: "W10", ours: ours, against: rival(ours), factor: 1.5, less: true,
+					metric: claimCaseMetric(i, batch, p), other: claimCaseMetric(0, batch, p)})
+			}
+		}
 	}
 	return all
 }

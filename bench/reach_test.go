@@ -97,6 +97,37 @@ func TestReach(t *testing.T) {
 			t.Errorf("got %+v, want no judgement", g)
 		}
 	})
+	t.Run("on_the_server", func(t *testing.T) {
+		claims := Metrics{}
+		for i := range claimCases {
+			claims[claimCaseMetric(i, 10, "p50")] = float64(10 + 2*i)
+		}
+		r := reportOf(rateOf("W2", "alkworker-pg", 36), rateOf("W2", "river-pg", 3), rateOf("W2", "river-pg-1ms", 9),
+			rateOf("W3", "alkworker-pg", 5), rateOf("W3", "river-pg", 3), rateOf("W4", "alkworker-pg", 9),
+			Result{Work: "W7", Subject: "alkworker-pg", Metrics: Metrics{"same_p50_ms": 3, "same_p99_ms": 11}},
+			Result{Work: "W10", Subject: "alkworker-pg", Metrics: claims})
+		if g := find(t, r, "W2", "river-pg"); !g.OK || g.Ratio != 12 {
+			t.Errorf("got %+v, want a ratio of 12 that is enough", g)
+		}
+		if g := find(t, r, "W3", "river-pg"); g.OK || g.Wanted != ">= 2 x" {
+			t.Errorf("got %+v, want it not reached", g)
+		}
+		if g := find(t, r, "W4", "river-pg"); g.OK || g.Missing == "" {
+			t.Errorf("got %+v, want a missing answer", g)
+		}
+		if g := find(t, r, "W7", "same process p50"); !g.OK {
+			t.Errorf("got %+v, want 3 ms to be enough", g)
+		}
+		if g := find(t, r, "W7", "alkworker-pg, p99"); g.OK || g.Ratio != 1.1 {
+			t.Errorf("got %+v, want 11 ms to be too many", g)
+		}
+		if g := find(t, r, "W10", "1000000 ready, 10 jobs, p50"); !g.OK || g.Ratio != 1.4 {
+			t.Errorf("got %+v, want a ratio of 1.4 that is enough", g)
+		}
+		if g := find(t, r, "W10", "1000000 delayed, 10 jobs, p50"); g.OK || g.Ratio != 1.6 {
+			t.Errorf("got %+v, want a ratio of 1.6 that is too much", g)
+		}
+	})
 	t.Run("peak_memory_is_that_of_W4", func(t *testing.T) {
 		drained := func(subject string, mb float64) Result {
 			return Result{Work: "W4", Subject: subject, Metrics: Metrics{"rate": 1, "rss_mb": mb}}

@@ -99,6 +99,9 @@ func (r *Report) printWide(p *printer, w work, names []string) {
 	}
 	p.line("%s", strings.Join(titles, "\t"))
 	ours, haveOurs := r.get(w.id, "alkworker", w.columns[0].metric)
+	if !haveOurs {
+		ours, haveOurs = r.get(w.id, "alkworker-pg", w.columns[0].metric)
+	}
 	for _, name := range names {
 		cells := []string{"  " + name}
 		for i, c := range w.columns {

@@ -53,7 +53,7 @@ func riverSQLiteSpecs() []*Spec {
 func riverPostgresSpecs() []*Spec {
 	spec := func(name, pace string, only ...string) *Spec {
 		return &Spec{Name: name, Kind: ServerPeer, Server: Postgres, Eager: pace, Only: only, Open: openRiverPostgres,
-			Modules: []string{riverModule, riverModule + "/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5"},
+			Modules: []string{riverModule, riverModule + "/riverdriver/riverpgxv5", pgxModule},
 			Settings: "default server configuration (synchronous_commit on), unix socket, pool of 10, MaxWorkers 2000, " +
 				riverPaceTexts[pace] + ", COPY for bulk, keeps finished jobs",
 			Cannot: map[string]string{"W10": noBatchClaim}}
@@ -119,7 +119,7 @@ func openRiverPostgres(ctx context.Context, s *Spec, p Place) (Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = 10
+	config.MaxConns = postgresPool
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func openRiverPostgres(ctx context.Context, s *Spec, p Place) (Subject, error) {
 			return int(n), err
 		},
 		logBytes: func(ctx context.Context) (int64, error) {
-			return count(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")
+			return count(ctx, postgresLog)
 		},
 		close: func() error { pool.Close(); return nil },
 	})

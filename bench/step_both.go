@@ -46,7 +46,7 @@ func (c *child) watchBoth(ctx context.Context, s Subject, book *ledger, first <-
 	done := book.handled.Load() - already
 	m := Metrics{"during_rate": float64(done) / time.Since(start).Seconds()}
 
-	jobs, err := c.enqueued()
+	jobs, err := c.number()
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,11 @@ func (c *child) watchBoth(ctx context.Context, s Subject, book *ledger, first <-
 	return m, err
 }
 
-// enqueued reads from the parent how many jobs the producers have stored.
-func (c *child) enqueued() (int64, error) {
+// number reads one from the parent: in W6, how many jobs the producers have stored.
+func (c *child) number() (int64, error) {
 	line, err := c.in.ReadString('\n')
 	if err != nil {
-		return 0, fmt.Errorf("wait for the number of jobs: %w", err)
+		return 0, fmt.Errorf("wait for a number: %w", err)
 	}
 	return strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 }

@@ -148,11 +148,15 @@ func (s *Spec) why(work string) string {
 		}
 		return onlyElsewhere
 	}
+	if work == "W13" && s.Server != Postgres {
+		return onlyElsewhere
+	}
 	return s.Cannot[work]
 }
 
-// onlyElsewhere is the reason of a variant that exists for other work; it is not reported.
-const onlyElsewhere = "variant for other work"
+// onlyElsewhere is the reason of a variant that exists for other work, and of a subject that some work is not about; it
+// is not reported.
+const onlyElsewhere = "for other work"
 
 // subjects are all there are, in the order of the report.
 func subjects() []*Spec {

@@ -68,6 +68,7 @@ func works() []work {
 			{"last_p99_ms", "last p99 ms", 2}, {"first_p99_ms", "first p99 ms", 2}, {"last_p50_ms", "last p50 ms", 2},
 			{"max_ms", "max ms", 1}, {"first_wal_mb", "first WAL MB", 1}, {"last_wal_mb", "last WAL MB", 1},
 			{"first_rss_mb", "first RSS MB", 0}, {"last_rss_mb", "last RSS MB", 0}}, steadyWork},
+		{"W13", "drain 50,000 no-op jobs by 1, 2, 4 and 8 worker processes", crowdColumns(), crowdWork},
 	}
 }
 
@@ -247,4 +248,48 @@ func steadyWork(ctx context.Context, b *bench, s *Spec) (a answer, err error) {
 		return err
 	})
 	return a, err
+}
+
+// crowds are how many processes work in W13.
+var crowds = []int{1, 2, 4, 8}
+
+func crowdMetric(processes int, metric string) string {
+	return fmt.Sprintf("by%d_%s", processes, metric)
+}
+
+func crowdColumns() []column {
+	var rates []column
+	for _, n := range crowds {
+		rates = append(rates, column{crowdMetric(n, "rate"), fmt.Sprintf("jobs/s by %d", n), 0})
+	}
+	most := crowds[len(crowds)-1]
+	return append(rates,
+		column{crowdMetric(most, "cpu_us"), fmt.Sprintf("CPU us/job by %d", most), 1},
+		column{crowdMetric(most, "server_us"), fmt.Sprintf("server us/job by %d", most), 1},
+		column{"duplicates", "run twice", 0})
+}
+
+func crowdWork(ctx context.Context, b *bench, s *Spec) (a answer, err error) {
+	fill := order{Step: stepSeed, Jobs: b.jobs(50_000)}
+	a.Metrics = Metrics{}
+	for _, n := range crowds {
+		err := b.atSeeded(ctx, s, fill, func(p Place) error {
+			got, err := runCrowd(ctx, order{Subject: s.Name, Place: p, Jobs: fill.Jobs, Slots: b.Slots, Limit: b.Limit}, n)
+			if err != nil {
+				return err
+			}
+			for _, name := range []string{"rate", "seconds", "cpu_us", "server_us"} {
+				a.Metrics[crowdMetric(n, name)] = got.Metrics[name]
+			}
+			for _, name := range []string{"jobs", "handled", "duplicates", "left", "capped"} {
+				a.Metrics[name] += got.Metrics[name]
+			}
+			a.Notes = append(a.Notes, got.Notes...)
+			return nil
+		})
+		if err != nil {
+			return a, fmt.Errorf("%d processes: %w", n, err)
+		}
+	}
+	return a, nil
 }
