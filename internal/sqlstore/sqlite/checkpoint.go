@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// turnsPerLook is how many transactions go by between two looks at the WAL: it grows by a few megabytes at most.
+	// turnsPerLook is how many transactions, and bytesPerLook how much payload in them, go by between two looks at the
+	// WAL: it grows by a few megabytes at most.
 	turnsPerLook = 16
+	bytesPerLook = 2 << 20
 
 	// backlog is how many pages of the WAL are worth a checkpoint. It is SQLite's own number.
 	backlog = 1000
 
-	// lengthy is the length of a WAL, in pages, from which on writers pause for the end of a checkpoint. Without a pause
-	// there would always be something that is not in the database yet, and the WAL never be used again from its beginning.
-	lengthy = 8 * backlog
-
-	// overlong is the length from which on they pause for all of it, so as not to make it even longer meanwhile.
-	overlong = 2 * lengthy
+	// overlong is the length of a WAL, in pages, from which on writers pause for the whole checkpoint, so as not to make it
+	// even longer meanwhile.
+	overlong = 8 * backlog
 
 	// trimFor bounds the wait for readers.
 	trimFor = 250 * time.Millisecond
@@ -42,7 +41,8 @@ type checkpointer struct {
 	stop chan struct{}
 	left sync.WaitGroup
 
-	turns     int   // since the last kick. Belongs to whoever leads the line
+	turns     int   // since the last kick; like the next one, it belongs to whoever leads the line
+	bytes     int   // likewise, of payload
 	tolerated int64 // bytes up to which the WAL is left as it is; zero: the usual
 }
 
@@ -71,11 +71,17 @@ func (c *checkpointer) close() error {
 }
 
 // turn counts a transaction.
-func (c *checkpointer) turn() {
-	if c.turns++; c.turns < turnsPerLook {
+func (c *checkpointer) turn(calls []*call) {
+	c.turns++
+	for _, call := range calls {
+		for i := range call.jobs {
+			c.bytes += len(call.jobs[i].Payload)
+		}
+	}
+	if c.turns < turnsPerLook && c.bytes < bytesPerLook {
 		return
 	}
-	c.turns = 0
+	c.turns, c.bytes = 0, 0
 	select {
 	case c.kick <- struct{}{}:
 	default: // it is at it
@@ -92,10 +98,12 @@ func (c *checkpointer) look() {
 		return
 	}
 	if pages < overlong {
-		if pages, _, err = c.checkpoint("checkpoint_passive"); err != nil || pages < lengthy {
+		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
 			return
 		}
 	}
+	// Writers pause for what was written meanwhile: as long as anything is left, the WAL is never used again from its
+	// beginning.
 	_ = c.write.turn(func() error {
 		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
 			return err

@@ -105,7 +105,7 @@ func (w *writer) lead(leader *call) {
 	waited := w.line.last()
 	batch := []*call{leader}
 	defer func() { // also when work panics: the others must not wait for ever
-		w.wal.turn()
+		w.wal.turn(batch)
 		w.part(leader, batch)
 	}()
 	leader.err = errLeaderPanicked
