@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -17,20 +18,21 @@ const (
 	turnsPerLook = 16
 	bytesPerLook = 2 << 20
 
-	// backlog is how many pages of the WAL are worth a checkpoint. It is SQLite's own number.
-	backlog = 1000
+	// backlog is how many pages of the WAL are worth a checkpoint. At twice as many SQLite makes one in the commit: the net
+	// for a checkpointer that does not keep up.
+	backlog = 500
 
 	// overlong is the length of a WAL, in pages, from which on writers pause for the whole checkpoint, so as not to make it
 	// even longer meanwhile.
-	overlong = 8 * backlog
+	overlong = 4 * backlog
 
 	// trimFor bounds the wait for readers.
 	trimFor = 250 * time.Millisecond
 )
 
-// checkpointer copies what is in the WAL into the database. SQLite would do so in whichever commit finds a thousand pages
-// there, and all other writes would wait meanwhile for the disk, twice. On a connection and a goroutine of its own it is in
-// nobody's way.
+// checkpointer copies what is in the WAL into the database. Otherwise SQLite does so in whichever commit finds a thousand
+// pages there, and all other writes wait meanwhile for the disk, twice. On a connection and a goroutine of its own it is
+// in nobody's way.
 type checkpointer struct {
 	path  string // of the database
 	pool  *sql.DB
@@ -40,6 +42,8 @@ type checkpointer struct {
 	kick chan struct{} // holds one element when there may be something to do
 	stop chan struct{}
 	left sync.WaitGroup
+
+	full atomic.Bool // the disk was full for some call
 
 	turns     int   // since the last kick; like the next one, it belongs to whoever leads the line
 	bytes     int   // likewise, of payload
@@ -74,11 +78,14 @@ func (c *checkpointer) close() error {
 func (c *checkpointer) turn(calls []*call) {
 	c.turns++
 	for _, call := range calls {
+		if call.err != nil && errors.Is(kind(call.err), sqlstore.ErrFull) {
+			c.full.Store(true)
+		}
 		for i := range call.jobs {
 			c.bytes += len(call.jobs[i].Payload)
 		}
 	}
-	if c.turns < turnsPerLook && c.bytes < bytesPerLook {
+	if c.turns < turnsPerLook && c.bytes < bytesPerLook && !c.full.Load() {
 		return
 	}
 	c.turns, c.bytes = 0, 0
@@ -93,18 +100,22 @@ func (c *checkpointer) look() {
 	if c.write.files.err() != nil {
 		return
 	}
+	full := c.full.Swap(false)
 	pages, moved, err := c.checkpoint("checkpoint_noop")
-	if err != nil || pages-moved < backlog {
+	if err != nil || pages-moved < backlog && !full {
 		return
 	}
-	if pages < overlong {
+	if pages < overlong && !full {
 		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
 			return
 		}
 	}
 	// Writers pause for what was written meanwhile: as long as anything is left, the WAL is never used again from its
-	// beginning.
+	// beginning. On a full disk it goes wholly: what the database has a place for already must not take another one. // K59
 	_ = c.write.turn(func() error {
+		if full {
+			return c.empty()
+		}
 		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
 			return err
 		}

@@ -93,12 +93,8 @@ func dsn(path string, o Options, r role) string {
 			fmt.Sprintf("journal_size_limit(%d)", walSizeLimit),
 		}
 	}
-	switch r {
-	case reader:
+	if r == reader {
 		q.Add("_pragma", "query_only(ON)")
-	case writing:
-		q.Add("_pragma", "wal_autocheckpoint(0)")
-	case setup, keeper, callers:
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }

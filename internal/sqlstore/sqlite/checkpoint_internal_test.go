@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	goruntime "runtime"
+	"testing"
+
+	moderncsqlite "modernc.org/sqlite"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+	"github.com/alkstore/alkworker/internal/sqlstore/faultdriver"
+)
+
+func TestCheckpointer(t *testing.T) {
+	size := func(t *testing.T, s *Store) int64 {
+		t.Helper()
+		info, err := os.Stat(s.Path() + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	t.Run("K59_a_full_disk_gets_back_what_the_WAL_has_taken", func(t *testing.T) {
+		driver := faultdriver.New(&moderncsqlite.Driver{})
+		s := openStore(t, Options{Driver: driver})
+		if _, err := s.Stats(t.Context()); err != nil { // with a reader, the WAL outlives the writer's connection
+			t.Fatal(err)
+		}
+		if _, err := s.Enqueue(t.Context(), oneJob); err != nil || size(t, s) == 0 {
+			t.Fatalf("enqueue: %v, with %d bytes in the WAL", err, size(t, s))
+		}
+		driver.Arm(faultdriver.Fault{At: 2, Err: faultdriver.Error{Number: 13}, Rollback: true})
+		if _, err := s.Enqueue(t.Context(), oneJob); !errors.Is(err, sqlstore.ErrFull) {
+			t.Fatalf("enqueue on a full disk: got %v, want ErrFull", err)
+		}
+		for size(t, s) > 0 { // for ever, if nobody did anything
+			goruntime.Gosched()
+		}
+	})
+	t.Run("K53_the_WAL_starts_over_while_writes_go_on_without_a_break", func(t *testing.T) {
+		s := openStore(t, Options{Synchronous: "NORMAL"})
+		job := sqlstore.NewJob{Queue: "q", Payload: make([]byte, 1000), Stamps: oneJob[0].Stamps}
+		jobs := make([]sqlstore.NewJob, 500)
+		for i := range jobs {
+			jobs[i] = job
+		}
+		for range 100 { // some 60 MB
+			if _, err := s.Enqueue(t.Context(), jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, most := size(t, s), int64(16<<20); got > most {
+			t.Errorf("the WAL has %d bytes, want %d at most", got, most)
+		}
+	})
+}
