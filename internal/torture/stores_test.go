@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	moderncsqlite "modernc.org/sqlite"
 
@@ -160,12 +161,18 @@ func newSQLite(t *testing.T, wrap wrapper) (*database, bool) {
 	d.keep, d.back = script(keep.String()), script(back.String())
 	d.dump = func(ctx context.Context) (string, error) { return dumpOf(ctx, d.beside, tables) }
 	d.quiet = func(ctx context.Context) error {
-		var busy, log, done int
-		err := d.beside.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done)
-		if err == nil && busy != 0 {
-			err = errors.New("a connection has a transaction open")
+		// A checkpoint of the store's own may be under way; that ends, other than a transaction that was left open.
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			var busy, log, done int
+			err := d.beside.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done)
+			if err != nil || busy == 0 {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return errors.New("a connection has a transaction open")
+			}
+			<-time.After(time.Millisecond)
 		}
-		return err
 	}
 	files := 0
 	d.anew = func(ctx context.Context) (sqlstore.Store, error) {
