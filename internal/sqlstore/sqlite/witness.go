@@ -21,9 +21,14 @@ type witness struct {
 	lost atomic.Pointer[error]
 }
 
-// unsettled is how long after a change of the directory another one may go by without a trace: file systems keep the
-// time of it in ticks of some milliseconds, the coarsest in two seconds.
-const unsettled = 3 * time.Second
+// unsettled is how long after a change of a directory, by the time that it bears, another one may go by without a trace:
+// file systems keep that time in ticks of some milliseconds, the coarsest in whole seconds or two.
+func unsettled(changed time.Time) time.Duration {
+	if changed.Nanosecond() == 0 {
+		return 3 * time.Second
+	}
+	return 100 * time.Millisecond
+}
 
 func newWitness(path string) (*witness, error) {
 	resolved, err := filepath.EvalSymlinks(path)
@@ -96,7 +101,7 @@ func (w *witness) look(seen *sight) error {
 		w.lost.CompareAndSwap(nil, &gone)
 	}
 	// The file system has set both times, so they can be compared; this machine's clock may be another.
-	if err == nil && w.err() == nil && latest.Sub(dir.ModTime()) > unsettled {
+	if err == nil && w.err() == nil && latest.Sub(dir.ModTime()) > unsettled(dir.ModTime()) {
 		seen.dir = dir
 	}
 	return w.err()
