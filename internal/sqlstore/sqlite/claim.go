@@ -21,11 +21,6 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
 }
 
-// kinds are the values of :kind in claim.sql.
-var kinds = map[sqlstore.ClaimKind]string{
-	sqlstore.AnyJob: "any", sqlstore.OnlyProven: "proven", sqlstore.OnlySuspects: "suspects",
-}
-
 func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error) {
 	var paused bool
 	if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
@@ -34,13 +29,7 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	if err := t.buryExhausted(ctx, c); err != nil {
 		return nil, err
 	}
-	rows, err := t.rows(ctx, "claim",
-		sql.Named("queue", c.Queue),
-		sql.Named("claimant", c.Claimant),
-		sql.Named("limit", c.Limit),
-		sql.Named("kind", kinds[c.Kind]),
-		sql.Named("now", t.now),
-	)
+	rows, err := t.claimable(ctx, c)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -55,10 +44,6 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	); err != nil {
 		return nil, err
 	}
-	// The order of a subquery is not one of the whole.
-	slices.SortFunc(rows, func(a, b sqlstore.Row) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
-	})
 	var lapsed []failure
 	for _, r := range rows {
 		if r.LapsedFence > 0 && r.LapsedFence == r.Fence-1 {
@@ -66,6 +51,49 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 		}
 	}
 	return rows, t.recordFailures(ctx, lapsed)
+}
+
+// claimable is what a claim hands out, in order (C2).
+func (t *tx) claimable(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
+	if c.Kind != sqlstore.OnlySuspects {
+		if rows, err = t.ready(ctx, c); err != nil || c.Kind == sqlstore.OnlyProven {
+			return rows, err
+		}
+	}
+	suspects, err := t.claimed(ctx, "claim_suspects", c, c.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(rows, suspects...)
+	slices.SortFunc(rows, func(a, b sqlstore.Row) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
+	})
+	return rows[:min(len(rows), int(c.Limit))], nil
+}
+
+// ready is claimable for jobs whose claims have never lapsed.
+func (t *tx) ready(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
+	var priorities []any // SQLite keeps whatever a hand edit puts there
+	err = t.query(ctx, "claim_levels", func(levels *sql.Rows) error {
+		priorities = append(priorities, nil)
+		return levels.Scan(&priorities[len(priorities)-1])
+	}, sql.Named("queue", c.Queue), sql.Named("now", t.now))
+	for _, priority := range priorities {
+		left := c.Limit - int64(len(rows))
+		if err != nil || left == 0 {
+			break
+		}
+		var more []sqlstore.Row
+		more, err = t.claimed(ctx, "claim_ready", c, left, sql.Named("priority", priority))
+		rows = append(rows, more...)
+	}
+	return unlessFailed(rows, err)
+}
+
+// claimed reads up to so many jobs as they will be once they are claimed.
+func (t *tx) claimed(ctx context.Context, statement string, c sqlstore.Claim, limit int64, more ...any) ([]sqlstore.Row, error) {
+	args := append(more, sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", limit))
+	return t.rows(ctx, statement, claimedRows(c.Queue, c.Claimant, t.now), args...)
 }
 
 // buryExhausted is C6: whoever would be handed a job without attempts buries it instead.

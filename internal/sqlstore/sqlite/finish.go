@@ -13,46 +13,40 @@ type held struct {
 	spilled                          bool
 }
 
-// hold asks which claims hold (H1). The write lock keeps the answer true until the transaction ends.
+// hold hands each of the claims that holds to found, with its place in handles (H1). The write lock keeps the answer true
+// until the transaction ends.
 //
-// The one predicate of every operation on a claim is held.sql and the comparison of the fences here: taking pairs apart
+// The one predicate of every operation on a claim is held.sql, with the comparison of the fences here: taking pairs apart
 // costs SQLite more than all else it has to do for an ack.
-func (t *tx) hold(ctx context.Context, handles []sqlstore.Handle) (map[sqlstore.Handle]held, error) {
-	asked := make(map[sqlstore.Handle]bool, len(handles))
+func (t *tx) hold(ctx context.Context, handles []sqlstore.Handle, found func(i int, h held)) error {
 	ids := make([]int64, len(handles))
 	for i, h := range handles {
-		asked[h] = true
 		ids[i] = h.ID
 	}
-	holding := make(map[sqlstore.Handle]held, len(handles))
-	err := t.query(ctx, "held", func(rows *sql.Rows) error {
-		var h held
+	return t.query(ctx, "held", func(rows *sql.Rows) error {
+		var i int
 		var fence integer
-		if err := rows.Scan(&h.id, &fence, &h.attempts, &h.maxAttempts, &h.spilled); err != nil {
+		var h held
+		if err := rows.Scan(&i, &fence, &h.attempts, &h.maxAttempts, &h.spilled); err != nil {
 			return err
 		}
-		h.fence = fence.value
-		if handle := (sqlstore.Handle{ID: h.id, Fence: h.fence}); asked[handle] {
-			holding[handle] = h
+		if fence.value == handles[i].Fence {
+			h.id, h.fence = handles[i].ID, fence.value
+			found(i, h)
 		}
 		return nil
 	}, sql.Named("ids", jsonOf(ids)), sql.Named("now", t.now))
-	return holding, err
 }
 
 // ending is hold for operations that end the claim: a handle given twice holds only the first time.
 func (t *tx) ending(ctx context.Context, handles []sqlstore.Handle, each func(i int, h held)) error {
-	holding, err := t.hold(ctx, handles)
-	if err != nil {
-		return err
-	}
-	for i, handle := range handles {
-		if h, ok := holding[handle]; ok {
-			delete(holding, handle)
+	ended := make(map[int64]bool, len(handles))
+	return t.hold(ctx, handles, func(i int, h held) {
+		if !ended[h.id] {
+			ended[h.id] = true
 			each(i, h)
 		}
-	}
-	return nil
+	})
 }
 
 // AckBatch implements [sqlstore.Claims].
@@ -81,8 +75,18 @@ func (s *Store) AckBatchTx(ctx context.Context, callers sqlstore.Tx, handles []s
 
 func (t *tx) ack(ctx context.Context, handles []sqlstore.Handle) ([]bool, error) {
 	acked := make([]bool, len(handles))
+	all, err := t.ackAll(ctx, handles)
+	if err != nil {
+		return nil, err
+	}
+	if all {
+		for i := range acked {
+			acked[i] = true
+		}
+		return acked, nil
+	}
 	var gone removal
-	err := t.ending(ctx, handles, func(i int, h held) {
+	err = t.ending(ctx, handles, func(i int, h held) {
 		acked[i] = true
 		gone.add(h.id, h.spilled, h.fence > 1)
 	})
@@ -90,6 +94,40 @@ func (t *tx) ack(ctx context.Context, handles []sqlstore.Handle) ([]bool, error)
 		return nil, err
 	}
 	return acked, t.remove(ctx, "delete_live", gone)
+}
+
+// ackAll acks claims of one fence, as most are, by one statement. That does not say which of them hold: if not all do,
+// nothing has happened.
+func (t *tx) ackAll(ctx context.Context, handles []sqlstore.Handle) (done bool, err error) {
+	ids := make([]int64, len(handles))
+	fence := handles[0].Fence
+	for i, h := range handles {
+		if h.Fence != fence {
+			return false, nil
+		}
+		ids[i] = h.ID
+	}
+	if len(handles) > 1 { // else it is all or none anyway
+		if _, err := t.session.exec(ctx, "savepoint"); err != nil {
+			return false, err
+		}
+		defer func() {
+			if err == nil && !done {
+				_, err = t.session.exec(ctx, "savepoint_rollback")
+			}
+			if err == nil {
+				_, err = t.session.exec(ctx, "savepoint_release")
+			}
+		}()
+	}
+	acked, err := t.affected(ctx, "ack", sql.Named("ids", jsonOf(ids)), sql.Named("fence", fence), sql.Named("now", t.now))
+	if err != nil || acked < int64(len(handles)) {
+		return false, err
+	}
+	if fence > 1 {
+		_, err = t.exec(ctx, "delete_failures", sql.Named("ids", jsonOf(ids)))
+	}
+	return true, err
 }
 
 // Heartbeat implements [sqlstore.Claims].
@@ -102,20 +140,14 @@ func (s *Store) Heartbeat(ctx context.Context, extensions []sqlstore.Extension) 
 		handles[i] = e.Handle
 	}
 	err = s.writing(ctx, urgent, len(extensions), func(ctx context.Context, t *tx) error {
-		holding, err := t.hold(ctx, handles)
-		if err != nil {
-			return err
-		}
 		extended = make([]bool, len(extensions))
 		var moves [][2]*int64
-		for i, e := range extensions {
-			if _, ok := holding[e.Handle]; ok {
-				extended[i] = true
-				moves = append(moves, [2]*int64{&e.ID, e.S})
-			}
-		}
-		if len(moves) == 0 {
-			return nil
+		err := t.hold(ctx, handles, func(i int, h held) {
+			extended[i] = true
+			moves = append(moves, [2]*int64{&h.id, extensions[i].S})
+		})
+		if err != nil || len(moves) == 0 {
+			return err
 		}
 		_, err = t.exec(ctx, "heartbeat", sql.Named("extensions", jsonOf(moves)), sql.Named("now", t.now))
 		return err

@@ -59,9 +59,9 @@ func TestPlans(t *testing.T) {
 	)
 	s := openStore(t, Options{})
 	for name, want := range map[string][]string{
-		"claim": {
-			first, further, byID,
-			live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)",
+		"claim_levels": {first, further, "SEARCH __alkstore_live EXISTS USING COVERING INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
+		"claim_ready":  {live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
+		"claim_suspects": {
 			live + "INDEX __alkstore_live_suspects (queue=? AND run_at<?)",
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at<?)",
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at=?)",
@@ -86,6 +86,7 @@ func TestPlans(t *testing.T) {
 			"SEARCH job USING COVERING INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)",
 		},
 		"held":            {byID},
+		"ack":             {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"heartbeat":       {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"retry":           {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"release":         {live + "INTEGER PRIMARY KEY (rowid=?)"},

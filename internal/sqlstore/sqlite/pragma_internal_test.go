@@ -130,8 +130,8 @@ func TestHalfReadRows(t *testing.T) {
 		}
 		half := errors.New("half")
 		err := s.writing(t.Context(), ordinary, alone, func(ctx context.Context, tx *tx) error {
-			return tx.query(ctx, "claim", func(*sql.Rows) error { return half }, arguments(statement("claim"), map[string]any{
-				"queue": "q", "claimant": "me", "limit": 3, "kind": "any", "now": tx.now,
+			return tx.query(ctx, "claim_ready", func(*sql.Rows) error { return half }, arguments(statement("claim_ready"), map[string]any{
+				"queue": "q", "limit": 3, "priority": 0, "now": tx.now,
 			})...)
 		})
 		if !errors.Is(err, half) {

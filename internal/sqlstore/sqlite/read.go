@@ -12,7 +12,7 @@ import (
 func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err error) {
 	err = s.snapshot(ctx, []string{"get_live", "get_dead", "payload", "failures"}, func(on *session) error {
 		for _, table := range []string{"get_live", "get_dead"} {
-			found, err := on.rows(ctx, table, sql.Named("id", id))
+			found, err := on.rows(ctx, table, wholeRows(), sql.Named("id", id))
 			if err != nil {
 				return err
 			}
@@ -51,8 +51,9 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 	}
 	err = s.snapshot(ctx, []string{"list", "payload_preview"}, func(on *session) error {
 		var spilled []int
+		read := wholeRows()
 		err := on.query(ctx, "list", func(rows *sql.Rows) error {
-			r, out, err := scanRow(rows)
+			r, out, err := read(rows)
 			if out {
 				spilled = append(spilled, len(page))
 			}

@@ -3,16 +3,20 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
-// rows runs a statement that returns whole jobs and fetches the payloads that live outside their rows.
-func (s *session) rows(ctx context.Context, name string, args ...any) ([]sqlstore.Row, error) {
+// rowReader makes a job of one row of a statement, and says whether its payload lives outside the row.
+type rowReader func(rows *sql.Rows) (r sqlstore.Row, spilled bool, err error)
+
+// rows runs a statement that returns jobs with their whole payloads.
+func (s *session) rows(ctx context.Context, name string, read rowReader, args ...any) ([]sqlstore.Row, error) {
 	var found []sqlstore.Row
 	var spilled []int
 	err := s.query(ctx, name, func(rows *sql.Rows) error {
-		r, out, err := scanRow(rows)
+		r, out, err := read(rows)
 		if err != nil {
 			return err
 		}
@@ -30,41 +34,130 @@ func (s *session) rows(ctx context.Context, name string, args ...any) ([]sqlstor
 		if _, err := s.one(ctx, "payload", []any{&r.Payload}, sql.Named("id", r.ID)); err != nil {
 			return nil, fail("read payload of", "", r.ID, err)
 		}
+		r.PayloadSize = int64(len(r.Payload))
 	}
 	return found, nil
 }
 
-// scanRow reads the columns that get_live.sql lists.
-func scanRow(rows *sql.Rows) (r sqlstore.Row, spilled bool, err error) {
-	var size, retention, claimedAt, claimExpiresAt, expiresAt, diedAt, scheduledFor integer
-	var runAt, priority, attempts, createdAt, maxAttempts, visibility, backoff, fence, lapsedFence, out integer
-	var claimant, lastError, schedule sql.NullString
-	err = rows.Scan(&r.ID, &r.Queue, &r.State, &r.Payload, &size, &out, &priority, &runAt, &claimant, &claimedAt,
-		&claimExpiresAt, &attempts, &maxAttempts, &createdAt, &expiresAt, &visibility, &backoff, &retention, &fence,
-		&lapsedFence, &lastError, &diedAt, &schedule, &scheduledFor)
-	if err != nil {
-		return r, false, err
+// wholeRows reads the columns that get_live.sql lists.
+func wholeRows() rowReader {
+	at := newRecord(24)
+	return func(rows *sql.Rows) (r sqlstore.Row, spilled bool, err error) {
+		if err := at.read(rows); err != nil {
+			return r, false, err
+		}
+		r.ID, r.Queue, r.State, r.Payload = at.number(), at.text(), sqlstore.State(at.text()), at.bytes()
+		r.PayloadSize = int64(len(r.Payload))
+		if size := at.integer(); size.known {
+			r.PayloadSize = size.value
+		}
+		spilled = at.number() != 0
+		r.Priority, r.RunAt = at.number(), at.number()
+		r.Claimant, r.ClaimedAt, r.ClaimExpiresAt = at.text(), at.pointer(), at.pointer()
+		r.Attempts, r.Stamps.MaxAttempts = at.number(), at.number()
+		r.CreatedAt, r.ExpiresAt = at.number(), at.pointer()
+		r.Stamps.VisibilityTimeoutS, r.Stamps.BackoffBaseS, r.Stamps.DeadLetterRetentionS = at.number(), at.number(), at.pointer()
+		r.Fence, r.LapsedFence, r.LastError, r.DiedAt = at.number(), at.number(), at.textPointer(), at.pointer()
+		r.Schedule, r.ScheduledFor = at.text(), at.pointer()
+		return r, spilled, nil
 	}
-	if r.Payload == nil {
-		r.Payload = []byte{} // the driver reads an empty blob as nil
+}
+
+// claimedRows reads the columns that claim_ready.sql lists. What all jobs of a claim have in common is not among them.
+func claimedRows(queue, claimant string, now int64) rowReader {
+	at := newRecord(18)
+	return func(rows *sql.Rows) (r sqlstore.Row, spilled bool, err error) {
+		if err := at.read(rows); err != nil {
+			return r, false, err
+		}
+		r.Queue, r.State, r.Claimant, r.ClaimedAt = queue, sqlstore.Processing, claimant, &now
+		r.ID, r.Payload, spilled = at.number(), at.bytes(), at.number() != 0
+		r.PayloadSize = int64(len(r.Payload))
+		r.Priority, r.RunAt, r.ClaimExpiresAt = at.number(), at.number(), at.pointer()
+		r.Attempts, r.Stamps.MaxAttempts = at.number(), at.number()
+		r.CreatedAt, r.ExpiresAt = at.number(), at.pointer()
+		r.Stamps.VisibilityTimeoutS, r.Stamps.BackoffBaseS, r.Stamps.DeadLetterRetentionS = at.number(), at.number(), at.pointer()
+		r.Fence, r.LapsedFence, r.LastError = at.number(), at.number(), at.textPointer()
+		r.Schedule, r.ScheduledFor = at.text(), at.pointer()
+		return r, spilled, nil
 	}
-	r.PayloadSize = int64(len(r.Payload))
-	if size.known {
-		r.PayloadSize = size.value
+}
+
+// record is one row of a statement after the other, read column by column. It has one place for each column, where
+// scanning into variables of their types would make all of them anew for each row.
+type record struct {
+	cells []any
+	into  []any
+	next  int
+}
+
+func newRecord(columns int) *record {
+	r := &record{cells: make([]any, columns), into: make([]any, columns)}
+	for i := range r.cells {
+		r.into[i] = &r.cells[i]
 	}
-	r.Priority, r.RunAt, r.CreatedAt = priority.value, runAt.value, createdAt.value
-	r.Attempts, r.Fence, r.LapsedFence = attempts.value, fence.value, lapsedFence.value
-	r.Stamps = sqlstore.Stamps{
-		VisibilityTimeoutS: visibility.value, MaxAttempts: maxAttempts.value, BackoffBaseS: backoff.value,
-		DeadLetterRetentionS: retention.pointer(),
+	return r
+}
+
+func (r *record) read(rows *sql.Rows) error {
+	r.next = 0
+	return rows.Scan(r.into...)
+}
+
+func (r *record) cell() any {
+	r.next++
+	return r.cells[r.next-1]
+}
+
+func (r *record) integer() (i integer) {
+	_ = i.Scan(r.cell()) // never fails
+	return i
+}
+
+func (r *record) number() int64 { return r.integer().value }
+
+func (r *record) pointer() *int64 {
+	if i := r.integer(); i.known {
+		return &i.value
 	}
-	r.ClaimedAt, r.ClaimExpiresAt = claimedAt.pointer(), claimExpiresAt.pointer()
-	r.ExpiresAt, r.DiedAt, r.ScheduledFor = expiresAt.pointer(), diedAt.pointer(), scheduledFor.pointer()
-	r.Claimant, r.Schedule = claimant.String, schedule.String
-	if lastError.Valid {
-		r.LastError = &lastError.String
+	return nil
+}
+
+func (r *record) textPointer() *string {
+	switch v := r.cell().(type) {
+	case nil:
+		return nil
+	case string:
+		return &v
+	case []byte:
+		text := string(v)
+		return &text
+	default:
+		text := fmt.Sprint(v)
+		return &text
 	}
-	return r, out.value != 0, nil
+}
+
+func (r *record) text() string {
+	if text := r.textPointer(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// bytes is never nil.
+func (r *record) bytes() []byte {
+	switch v := r.cell().(type) {
+	case nil:
+		return []byte{}
+	case []byte:
+		if v == nil {
+			return []byte{} // the driver reads an empty blob like that
+		}
+		return v
+	default:
+		return fmt.Append([]byte{}, v)
+	}
 }
 
 // integer reads an INTEGER column. SQLite keeps whatever a hand edit puts there, such as text; that reads as unset

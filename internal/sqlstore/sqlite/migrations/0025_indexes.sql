@@ -9,17 +9,18 @@ DROP INDEX IF EXISTS __alkstore_dead_queue;
 DROP INDEX IF EXISTS __alkstore_dead_retention;
 DROP INDEX IF EXISTS __alkstore_scheduler_tasks_due;
 
--- claim.sql and next_ready.sql: the claim order (C2). Dead rows are in another table and processing rows outside (T3).
+-- claim_levels.sql, claim_ready.sql and next_ready.sql: the claim order (C2). Dead rows are in another table and processing
+-- rows outside (T3).
 CREATE INDEX __alkstore_live_ready ON __alkstore_live (queue, priority DESC, run_at, id) WHERE state = 'pending';
 
--- claim.sql and next_ready.sql: claims whose deadline has passed.
+-- claim_suspects.sql and next_ready.sql: claims whose deadline has passed.
 CREATE INDEX __alkstore_live_leases ON __alkstore_live (queue, claim_expires_at) WHERE state = 'processing';
 
 -- claim_exhausted.sql: the hunt for jobs that have spent their attempts (C6). Holds jobs on their last attempt only, and
 -- with the deadline in it, those that are still being worked on cost nothing.
 CREATE INDEX __alkstore_live_spent ON __alkstore_live (queue, state, claim_expires_at) WHERE attempts >= max_attempts;
 
--- claim.sql: jobs whose earlier claim lapsed, which workers run apart. Nearly always empty.
+-- claim_suspects.sql: jobs whose earlier claim lapsed, which workers run apart. Nearly always empty.
 CREATE INDEX __alkstore_live_suspects ON __alkstore_live (queue, run_at) WHERE lapsed_fence > 0;
 
 -- idle.sql: jobs that wait for another attempt.

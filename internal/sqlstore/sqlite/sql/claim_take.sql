@@ -1,5 +1,6 @@
--- Claims the jobs that claim.sql has found (C4, C5), in the same transaction.
-UPDATE __alkstore_live SET
+-- Claims the jobs of :ids (C4, C5), in the transaction that has found them. OR ROLLBACK, since a claim that fails leaves
+-- nothing of its transaction anyway: else SQLite would keep a copy of each page to undo just this.
+UPDATE OR ROLLBACK __alkstore_live SET
     state            = 'processing',
     claimant         = :claimant,
     claimed_at       = :now,

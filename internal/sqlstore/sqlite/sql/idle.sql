@@ -1,4 +1,4 @@
--- :queues is a JSON array of names. The levels are those of claim.sql, for each queue.
+-- :queues is a JSON array of names. The levels are those of claim_levels.sql, for each queue.
 WITH RECURSIVE
 level (queue, priority) AS (
     SELECT wanted.value, (

@@ -1,4 +1,4 @@
--- When :queue next has something to claim; NULL if nothing waits. The levels are those of claim.sql.
+-- When :queue next has something to claim; NULL if nothing waits. The levels are those of claim_levels.sql.
 WITH RECURSIVE
 level (priority) AS (
     SELECT (
