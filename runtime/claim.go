@@ -292,18 +292,15 @@ func (w *Worker) claimBy(
 	if err != nil {
 		return 0, 0, err
 	}
-	for i, job := range jobs {
-		if w.stopped(ctx) {
-			w.handBack(jobs[i:], 0) // a stop came while we claimed
-			break
-		}
-		if w.start(lasting, o.line, job, asked) {
-			started++
-		} else {
-			w.handBack(jobs[i:i+1], max(job.VisibilityTimeout/heartbeats, time.Second))
-		}
+	if w.stopped(ctx) {
+		w.handBack(jobs, 0) // a stop came while we claimed
+		return len(jobs), 0, nil
 	}
-	return len(jobs), started, nil
+	refused := w.start(lasting, o.line, jobs, asked)
+	for _, a := range refused {
+		w.handBack([]*queue.Job{a.job}, max(a.job.VisibilityTimeout/heartbeats, time.Second))
+	}
+	return len(jobs), len(jobs) - len(refused), nil
 }
 
 // handBack releases jobs that were never started, without spending their attempts.
@@ -357,23 +354,26 @@ func (w *Worker) nextLook(ctx context.Context, outlooks []*outlook) (time.Durati
 	return min(wait, suspectInterval), nil // jobs of other workers end without a bell
 }
 
-// start has a job run. asked is when its claim was asked for.
-// False if the job must not start now.
-func (w *Worker) start(lasting context.Context, l *line, job *queue.Job, asked time.Time) bool {
-	ctx, cancel := context.WithCancelCause(lasting)
-	a := &attempt{
-		job:      job,
-		line:     l,
-		delivery: handlers.NewDelivery(w.client, job),
-		worker:   w.log,
-		started:  time.Now(),
-		ctx:      ctx,
-		cancel:   cancel,
+// start has jobs run, all but those that must not start now. asked is when their claim was asked for.
+func (w *Worker) start(lasting context.Context, l *line, jobs []*queue.Job, asked time.Time) (refused []*attempt) {
+	batch := make([]*attempt, len(jobs))
+	now := time.Now()
+	for i, job := range jobs {
+		ctx, cancel := context.WithCancelCause(lasting)
+		batch[i] = &attempt{
+			job:      job,
+			line:     l,
+			delivery: handlers.NewDelivery(w.client, job),
+			worker:   w.log,
+			started:  now,
+			ctx:      ctx,
+			cancel:   cancel,
+		}
 	}
-	if !w.flight.enter(a, asked) {
-		cancel(nil)
-		return false
+	entered, refused := w.flight.enter(batch, asked)
+	for _, a := range refused {
+		a.cancel(nil)
 	}
-	w.crew.start(a)
-	return true
+	w.crew.start(entered)
+	return refused
 }

@@ -26,11 +26,11 @@ func newCrew(run func(*attempt), surplus func(size int) bool) *crew {
 	return &crew{run: run, surplus: surplus, bell: make(chan struct{}, 1)}
 }
 
-// start has an attempt run.
-func (c *crew) start(a *attempt) {
+// start has attempts run, in the order in which they come.
+func (c *crew) start(batch []*attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ready = append(c.ready, a)
+	c.ready = append(c.ready, batch...)
 	c.send()
 }
 

@@ -17,7 +17,7 @@ func TestCrew(t *testing.T) {
 			c := newCrew(func(*attempt) { begun.Add(1); <-release }, never)
 			defer c.close()
 			for n := int64(1); n <= 2*attempts; n++ {
-				c.start(new(attempt))
+				c.start([]*attempt{new(attempt)})
 				if n%attempts == 0 { // one by one and many at once
 					synctest.Wait()
 					if got := begun.Load(); got != n {
@@ -34,7 +34,7 @@ func TestCrew(t *testing.T) {
 			c := newCrew(func(*attempt) { ran++ }, never)
 			defer c.close()
 			for range 100 {
-				c.start(new(attempt))
+				c.start([]*attempt{new(attempt)})
 				synctest.Wait()
 			}
 			if ran != 100 || c.size != 1 || c.idle != 1 {
@@ -48,7 +48,7 @@ func TestCrew(t *testing.T) {
 			c := newCrew(func(*attempt) { <-release }, func(size int) bool { return size > 3 })
 			defer c.close()
 			for range 10 {
-				c.start(new(attempt))
+				c.start([]*attempt{new(attempt)})
 			}
 			synctest.Wait()
 			close(release)
@@ -64,7 +64,7 @@ func TestCrew(t *testing.T) {
 			c := newCrew(func(*attempt) { ran.Add(1); goruntime.Goexit() }, never)
 			defer c.close()
 			for range 10 {
-				c.start(new(attempt))
+				c.start([]*attempt{new(attempt)})
 			}
 			synctest.Wait()
 			if got := ran.Load(); got != 10 || c.size != 0 {

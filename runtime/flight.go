@@ -92,20 +92,31 @@ func (f *flight) roomForSuspect() bool {
 	return f.probation == nil
 }
 
-// enter takes a slot for a claim that was asked for at the given time: the lease cannot have started earlier.
+// enter takes slots for claims that were asked for at the given time: the leases cannot have started earlier.
 //
 // A suspect may be what killed its worker. Most are not: all that a dead worker held are suspects, and they must not queue
 // up behind one another, a heartbeat each, for nothing. So a suspect that can afford it has the benefit of the doubt and
 // starts at once. The others start one at a time, the next when the last has returned or has outlived a heartbeat; and one
 // on its last attempt runs beside no other suspect, or a job that kills its process would take an innocent one to the dead
 // letters. enter refuses that one while there are others. // K25
-func (f *flight) enter(a *attempt, asked time.Time) bool {
+func (f *flight) enter(batch []*attempt, asked time.Time) (entered, refused []*attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a.job.Suspect {
-		if f.suspects > 0 && lastAttempt(a.job) {
-			return false
+	entered = make([]*attempt, 0, len(batch))
+	for _, a := range batch {
+		if a.job.Suspect && f.suspects > 0 && lastAttempt(a.job) {
+			refused = append(refused, a)
+			continue
 		}
+		f.take(a, asked)
+		entered = append(entered, a)
+	}
+	return entered, refused
+}
+
+// take takes a slot for one of them. f is locked.
+func (f *flight) take(a *attempt, asked time.Time) {
+	if a.job.Suspect {
 		f.suspects++
 		if !trusted(a.job) {
 			f.probation = a
@@ -126,7 +137,6 @@ func (f *flight) enter(a *attempt, asked time.Time) bool {
 	if f.alarm.IsZero() || a.beatDue().Before(f.alarm) {
 		ring(f.arrived)
 	}
-	return true
 }
 
 // overstaffed says whether so many goroutines are more than there are slots and stuck handlers: a slot is given to the next
@@ -187,11 +197,13 @@ func (f *flight) vacate(a *attempt) {
 	}
 }
 
-// settle ends a claim whose answer is recorded, or is known to have come too late.
-func (f *flight) settle(a *attempt) {
+// settle ends claims whose answers are recorded, or are known to have come too late.
+func (f *flight) settle(batch []answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.held, a.job.Handle())
+	for _, ans := range batch {
+		delete(f.held, ans.job.Handle())
+	}
 }
 
 // refuse notes that the database has refused a heartbeat, and says whether that is news: the claim was ours, as far as
@@ -216,11 +228,19 @@ func (f *flight) lose(a *attempt, cause error) bool {
 	return true
 }
 
-// holds says whether the claim is ours, as far as we know.
-func (f *flight) holds(a *attempt) bool {
+// holding sorts answers by whether their claims are ours, as far as we know.
+func (f *flight) holding(batch []answer) (ours, others []answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.held[a.job.Handle()] == a
+	ours = make([]answer, 0, len(batch))
+	for _, ans := range batch {
+		if f.held[ans.job.Handle()] == ans.attempt {
+			ours = append(ours, ans)
+		} else {
+			others = append(others, ans)
+		}
+	}
+	return ours, others
 }
 
 // strand takes the slot of a handler that does not return, so that other queues go on, and stops keeping its claim, so

@@ -106,11 +106,11 @@ type recorded struct {
 // record writes a batch, one statement for each kind of answer.
 func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
 	var acks, retries, fails, releases []answer
-	for _, ans := range batch {
-		if !w.flight.holds(ans.attempt) {
-			ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
-			continue
-		}
+	ours, others := w.flight.holding(batch)
+	for _, ans := range others {
+		ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
+	}
+	for _, ans := range ours {
 		switch ans.Kind {
 		case handlers.KindAck, handlers.KindCancel:
 			acks = append(acks, ans)
@@ -162,8 +162,8 @@ func (w *Worker) recordAcks(ctx context.Context, batch []answer) error {
 		case chatty:
 			ans.log().Debug("job done", "took", time.Since(ans.started).Round(time.Millisecond))
 		}
-		w.flight.settle(ans.attempt)
 	}
+	w.flight.settle(batch)
 	return nil
 }
 
@@ -185,8 +185,8 @@ func (w *Worker) recordRetries(ctx context.Context, batch []answer) error {
 		default:
 			w.refused(ans)
 		}
-		w.flight.settle(ans.attempt)
 	}
+	w.flight.settle(batch)
 	return nil
 }
 
@@ -205,8 +205,8 @@ func (w *Worker) recordFails(ctx context.Context, batch []answer) error {
 		} else {
 			w.refused(ans)
 		}
-		w.flight.settle(ans.attempt)
 	}
+	w.flight.settle(batch)
 	return nil
 }
 
@@ -225,8 +225,8 @@ func (w *Worker) recordReleases(ctx context.Context, batch []answer) error {
 		} else {
 			w.refused(ans)
 		}
-		w.flight.settle(ans.attempt)
 	}
+	w.flight.settle(batch)
 	return nil
 }
 
@@ -244,8 +244,8 @@ func (w *Worker) refused(ans answer) {
 func (w *Worker) giveUp(unwritten []answer) {
 	for _, ans := range unwritten {
 		ans.log().Error("answer could not be recorded: the job runs again once its claim lapses", "answer", ans.Kind.String())
-		w.flight.settle(ans.attempt)
 	}
+	w.flight.settle(unwritten)
 }
 
 // briefLength bounds in bytes what a handler can write into one line of the log. The whole text is kept with the job.
