@@ -102,6 +102,9 @@ func (c *checkpointer) look() {
 	}
 	full := c.full.Swap(false)
 	pages, moved, err := c.checkpoint("checkpoint_noop")
+	if err != nil && full {
+		c.full.Store(true) // still to be done
+	}
 	if err != nil || pages-moved < backlog && !full {
 		return
 	}

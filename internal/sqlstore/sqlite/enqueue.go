@@ -155,6 +155,11 @@ func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int
 // lineUp puts payloads end to end and says where each one is, as enqueue_many.sql wants it.
 func lineUp(jobs []sqlstore.NewJob) (payloads []byte, places []int64) {
 	places = make([]int64, len(jobs))
+	size := 0
+	for i := range jobs {
+		size += len(jobs[i].Payload)
+	}
+	payloads = make([]byte, 0, size)
 	for i := range jobs {
 		places[i] = int64(len(payloads))*2*spillOver + int64(len(jobs[i].Payload))
 		payloads = append(payloads, jobs[i].Payload...)
