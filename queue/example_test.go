@@ -297,6 +297,28 @@ func ExampleClient_Pause() {
 	// numbers ready: 3 paused: true
 }
 
+// Whoever outgrows one machine stops the workers, copies, and starts them again with the other DSN. The file is left as
+// it is.
+func ExampleCopy() {
+	ctx := context.Background()
+	from, err := queue.Open(ctx, "jobs.db", nil)
+	if err != nil {
+		panic(err)
+	}
+	defer from.Close()
+	to, err := queue.Open(ctx, "postgres://jobs@db.example.com/jobs", nil)
+	if err != nil {
+		panic(err)
+	}
+	defer to.Close()
+
+	copied, err := queue.Copy(ctx, from, to)
+	if err != nil {
+		panic(err) // whatever is wrong, run it again once that is mended: it goes on where it was
+	}
+	fmt.Printf("%d jobs wait, %d are dead letters\n", copied.Pending, copied.Dead)
+}
+
 // The curve doubles up to the cap; the delay itself is up to a fifth shorter or longer.
 func ExampleBackoff() {
 	for _, attempt := range []int{1, 2, 3, 10, 1000} {
