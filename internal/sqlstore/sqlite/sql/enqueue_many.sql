@@ -1,12 +1,15 @@
 -- New jobs that have all in common but their payloads (E1-E4), in the order of :places. AUTOINCREMENT gives the ids, one
 -- after the other. :payloads is the payloads end to end, and :places a JSON array that says where in it each one is:
 -- 2048 times how many bytes are before it, plus its length.
+--
+-- LIMIT with WHERE keeps SQLite from merging the two selects, after which it would ask json_each thrice for each place.
 INSERT INTO __alkstore_live (
     queue, payload, payload_size, spilled, state, priority, run_at, created_at, expires_at, attempts, fence,
     visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s, schedule, scheduled_for
 )
 SELECT
-    :queue, coalesce(substr(:payloads, (value >> 11) + 1, value & 2047), x''), value & 2047, false, 'pending', :priority,
+    :queue, coalesce(substr(:payloads, (place >> 11) + 1, place & 2047), x''), place & 2047, false, 'pending', :priority,
     :run_at, :now, :expires_at, 0, 0, :visibility_timeout_s, :max_attempts, :backoff_base_s, :dead_letter_retention_s,
     :schedule, :scheduled_for
-FROM json_each(:places);
+FROM (SELECT value AS place FROM json_each(:places) LIMIT -1)
+WHERE true;
