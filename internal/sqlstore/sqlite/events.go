@@ -19,6 +19,10 @@ const (
 	soonest = 100 * time.Microsecond
 	looks   = 9 // 51 ms in all
 
+	// deafness is how long no event is heard after one that was reason for a look in vain. The next may be the one of a
+	// commit, which should not have to wait until the look is repeated.
+	deafness = 500 * time.Microsecond
+
 	// net is how often to look all the same where events work.
 	net = time.Second
 )
@@ -28,8 +32,9 @@ type events struct {
 	watcher *fsnotify.Watcher // nil: there are none
 	path    string
 	again   *time.Timer
-	deaf    bool // until the timer
-	early   int  // looks that came too early
+	deaf    bool          // until the timer
+	rest    time.Duration // of the wait for the next look, once it is not deaf any more
+	early   int           // looks that came too early
 }
 
 // listen begins to tell. Where the system has no events for files, or only such as need them opened, there are none:
@@ -90,20 +95,31 @@ func (e *events) about(event fsnotify.Event) bool {
 
 // looked plans the next look after one that was due to an event.
 func (e *events) looked(changed bool) {
-	e.deaf = true
+	e.rest = 0
 	switch {
 	case changed:
-		e.early = 0
+		e.deaf, e.early = true, 0
 		e.again.Reset(calm)
 	case e.early < looks:
-		e.again.Reset(soonest << e.early)
+		wait := soonest << e.early
 		e.early++
+		e.deaf, e.rest = true, max(wait-deafness, 0)
+		e.again.Reset(wait - e.rest)
 	default:
-		e.listenAgain()
+		e.deaf, e.early = false, 0
 	}
 }
 
-func (e *events) listenAgain() { e.deaf, e.early = false, 0 }
+// due is what the timer is for: it says whether to look.
+func (e *events) due() bool {
+	e.deaf = false
+	if e.rest > 0 {
+		e.again.Reset(e.rest)
+		e.rest = 0
+		return false
+	}
+	return e.early > 0
+}
 
 func (e *events) close() {
 	e.again.Stop()

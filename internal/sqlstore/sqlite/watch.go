@@ -48,8 +48,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 		case <-events.trouble(): //nolint:errcheck // whatever was missed, the answer is a look
 			byEvent = true
 		case <-events.again.C:
-			if events.early == 0 { // calm is over
-				events.listenAgain()
+			if !events.due() {
 				continue
 			}
 			byEvent = true
