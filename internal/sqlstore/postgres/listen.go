@@ -119,7 +119,7 @@ func (l *listener) session(ctx context.Context, s *Store) {
 	}
 	l.hearing.Store(true)
 	s.frontiers.doubt("") // what was said until now was not heard
-	s.signals.send("")
+	s.signals.Send("")
 	for {
 		within, cancel := context.WithTimeout(ctx, l.quiet)
 		n, err := conn.WaitForNotification(within)
@@ -130,7 +130,7 @@ func (l *listener) session(ctx context.Context, s *Store) {
 				if at == behind {
 					s.frontiers.doubt(queue)
 				}
-				s.signals.hear(queue, l.rivalry.wait())
+				s.signals.Hear(queue, l.rivalry.wait())
 			}
 		case ctx.Err() != nil:
 			return

@@ -32,7 +32,7 @@ type Store struct {
 	lanes     *lanes
 	enqueues  enqueues
 	frontiers frontiers
-	signals   signals
+	signals   sqlstore.Signals
 	listener  listener
 
 	closed    atomic.Bool
@@ -241,7 +241,7 @@ func (s *Store) tell(t *tx) {
 		s.frontiers.doubt(queue)
 	}
 	for _, queue := range t.woke {
-		s.signals.send(queue)
+		s.signals.Send(queue)
 	}
 }
 
@@ -258,7 +258,7 @@ func (s *Store) Schema() string { return s.schema }
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.closed.Store(true)
-		s.signals.close()
+		s.signals.Close()
 		s.calls.Lock()
 		defer s.calls.Unlock()
 		s.enqueues.wait()

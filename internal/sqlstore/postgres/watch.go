@@ -16,11 +16,11 @@ const netInterval = time.Second
 // Watch implements [sqlstore.Store]. Other processes are noticed by their notifications, and by looking whether any
 // transaction of the server has been committed since the last look, which touches no table.
 func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue string)) error {
-	w := s.signals.subscribe()
-	if w == nil {
+	told := s.signals.Listen()
+	if told == nil {
 		return fail("watch", "", 0, sqlstore.ErrClosed)
 	}
-	defer s.signals.unsubscribe(w)
+	defer s.signals.Leave(told)
 	s.listener.use(s)
 	defer s.listener.leave()
 
@@ -43,8 +43,8 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.ring:
-			queues, heard, open := w.take()
+		case <-told.Ring():
+			queues, heard, open := told.Take()
 			if !open {
 				return fail("watch", "", 0, sqlstore.ErrClosed)
 			}
@@ -125,104 +125,4 @@ func (r *rivalry) wait() time.Duration {
 		return 0
 	}
 	return rand.N(r.spread) + 1
-}
-
-// signals carry wake-ups from the writes of this process, and from the notifications of others, to the watchers of this
-// process. Senders never wait.
-type signals struct {
-	mu       sync.Mutex
-	watchers map[*watcher]struct{}
-	closed   bool
-	left     sync.WaitGroup // of the watchers
-}
-
-// watcher gathers what woke since its last look.
-type watcher struct {
-	ring chan struct{} // holds one element when there is something to take
-
-	mu     sync.Mutex
-	queues map[string]struct{}
-	heard  time.Duration // how long to wait before a look at the word of others; zero: there was none
-	closed bool
-}
-
-// subscribe is nil if the store is closed.
-func (s *signals) subscribe() *watcher {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	w := &watcher{ring: make(chan struct{}, 1), queues: make(map[string]struct{})}
-	if s.watchers == nil {
-		s.watchers = make(map[*watcher]struct{})
-	}
-	s.watchers[w] = struct{}{}
-	s.left.Add(1)
-	return w
-}
-
-func (s *signals) unsubscribe(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.watchers, w)
-	s.left.Done()
-}
-
-func (s *signals) send(queue string) { s.hear(queue, 0) }
-
-// hear is send after a while, and then without the name of the queue; zero is send.
-func (s *signals) hear(queue string, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.watchers {
-		w.add(queue, wait)
-	}
-}
-
-// close ends all watchers and waits for them.
-func (s *signals) close() {
-	s.mu.Lock()
-	s.closed = true
-	for w := range s.watchers {
-		w.close()
-	}
-	s.mu.Unlock()
-	s.left.Wait()
-}
-
-func (w *watcher) add(queue string, wait time.Duration) {
-	w.mu.Lock()
-	if wait == 0 {
-		w.queues[queue] = struct{}{}
-	} else if w.heard == 0 {
-		w.heard = wait
-	}
-	w.mu.Unlock()
-	w.signal()
-}
-
-func (w *watcher) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.signal()
-}
-
-func (w *watcher) signal() {
-	select {
-	case w.ring <- struct{}{}:
-	default: // rung already
-	}
-}
-
-func (w *watcher) take() (queues []string, heard time.Duration, open bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for q := range w.queues {
-		queues = append(queues, q)
-	}
-	clear(w.queues)
-	heard, w.heard = w.heard, 0
-	return queues, heard, !w.closed
 }

@@ -23,7 +23,7 @@ type Store struct {
 	write   *writer
 	readers *sql.DB
 	read    *session
-	signals signals
+	signals sqlstore.Signals
 
 	closed    atomic.Bool
 	calls     sync.RWMutex // read-locked by every call that is not a write
@@ -44,7 +44,7 @@ func (s *Store) writing(
 func (s *Store) perform(c *call, l lane) error {
 	err := s.write.do(c, l)
 	for _, queue := range c.woke {
-		s.signals.send(queue)
+		s.signals.Send(queue)
 	}
 	return err
 }
@@ -196,7 +196,7 @@ func (s *Store) Path() string { return s.path }
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.closed.Store(true)
-		s.signals.close()
+		s.signals.Close()
 		s.calls.Lock() // writes wait for their turn
 		defer s.calls.Unlock()
 		s.closeErr = fail("close", "", 0, errors.Join(s.read.close(), s.readers.Close(), s.write.close()))
