@@ -82,13 +82,15 @@ func (s *Store) learn(
 func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
 	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
 		rows = nil
+		p, claimant := newProvenRow(), cleaned(c.Claimant)
 		return t.run(ctx, step{"claim_proven", args{
-			"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "priorities": h.priorities,
+			"queue": c.Queue, "claimant": claimant, "limit": c.Limit, "priorities": h.priorities,
 			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom, "taken": h.taken,
 		}, func(row scanner) error {
-			r := sqlstore.Row{Queue: c.Queue, State: sqlstore.Processing, Claimant: cleaned(c.Claimant)}
-			there, err := scanProven(row, &saw, &r)
+			r, there, err := p.next(row)
+			saw = p.saw
 			if there {
+				r.Queue, r.Claimant = c.Queue, claimant
 				rows = append(rows, r)
 			}
 			return err

@@ -58,10 +58,6 @@ func (s *Store) EnqueueTx(ctx context.Context, outer sqlstore.Tx, jobs []sqlstor
 func (t *tx) enqueue(ctx context.Context, parts [][]sqlstore.NewJob, sender string) ([]int64, error) {
 	var ids []int64
 	for _, jobs := range parts {
-		var part columns
-		for i := range jobs {
-			part.add(&jobs[i], nil, nil)
-		}
 		queues, at := queuesOf(jobs), ahead
 		if sender == "" || slices.ContainsFunc(jobs, func(j sqlstore.NewJob) bool { return j.RunAt != nil }) {
 			at = behind
@@ -70,7 +66,7 @@ func (t *tx) enqueue(ctx context.Context, parts [][]sqlstore.NewJob, sender stri
 			t.rouse(at, queues...)
 		}
 		before := len(ids)
-		if err := t.run(ctx, part.insert(&ids), t.store.notification(sender, at, queues...)); err != nil {
+		if err := t.run(ctx, insertion(jobs, &ids), t.store.notification(sender, at, queues...)); err != nil {
 			return nil, err
 		}
 		if len(ids)-before < len(jobs) {
@@ -151,6 +147,47 @@ func unlessFailed[T any](v []T, err error) ([]T, error) {
 	return v, nil
 }
 
+// insertion is the step that stores jobs and appends their ids.
+func insertion(jobs []sqlstore.NewJob, ids *[]int64) step {
+	if alike(jobs) {
+		j := jobs[0]
+		payloads := make([][]byte, len(jobs))
+		for i := range jobs {
+			payloads[i] = bytesOf(jobs[i].Payload)
+		}
+		return step{"enqueue_alike", args{
+			"queue": j.Queue, "payloads": payloads, "priority": j.Priority, "run_at": j.RunAt, "delay_s": j.DelayS,
+			"expires_s": j.ExpiresS, "visibility_timeout_s": j.Stamps.VisibilityTimeoutS, "max_attempts": j.Stamps.MaxAttempts,
+			"backoff_base_s": j.Stamps.BackoffBaseS, "dead_letter_retention_s": j.Stamps.DeadLetterRetentionS,
+		}, appendID(ids)}
+	}
+	var all columns
+	for i := range jobs {
+		all.add(&jobs[i], nil, nil)
+	}
+	return all.insert(ids)
+}
+
+// alike says whether jobs differ in nothing but their payloads, and none of them may turn out to expire before it is ready.
+func alike(jobs []sqlstore.NewJob) bool {
+	a := &jobs[0]
+	if unsure(*a) {
+		return false
+	}
+	for i := range jobs[1:] {
+		b := &jobs[i+1]
+		if a.Queue != b.Queue || a.Priority != b.Priority || a.DelayS != b.DelayS || !sameOrNull(a.RunAt, b.RunAt) ||
+			!sameOrNull(a.ExpiresS, b.ExpiresS) || a.Stamps.VisibilityTimeoutS != b.Stamps.VisibilityTimeoutS ||
+			a.Stamps.MaxAttempts != b.Stamps.MaxAttempts || a.Stamps.BackoffBaseS != b.Stamps.BackoffBaseS ||
+			!sameOrNull(a.Stamps.DeadLetterRetentionS, b.Stamps.DeadLetterRetentionS) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameOrNull(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // columns are the arrays of enqueue.sql.
 type columns struct {
 	queues     []string
@@ -207,10 +244,15 @@ func (c *columns) insert(ids *[]int64) step {
 		"expires_s": c.expires, "visibility_timeouts_s": c.visibility, "max_attempts": c.attempts,
 		"backoff_bases_s": c.backoff, "dead_letter_retentions_s": c.retention, "schedules": c.schedules,
 		"scheduled_fors": c.boundaries,
-	}, func(row scanner) error {
-		var id int64
+	}, appendID(ids)}
+}
+
+// appendID appends the id in each row.
+func appendID(ids *[]int64) func(row scanner) error {
+	var id int64
+	return func(row scanner) error {
 		err := row.Scan(&id)
 		*ids = append(*ids, id)
 		return err
-	}}
+	}
 }

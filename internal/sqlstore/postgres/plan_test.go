@@ -91,20 +91,8 @@ func TestPlans(t *testing.T) {
 	}
 	s := open(t, db.DSN(), postgres.Options{})
 	beside := pool(t, db)
-	connect := func(t *testing.T, settings string) *pgx.Conn {
-		t.Helper()
-		conn := must(pgx.Connect(t.Context(), db.URL))(t)
-		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-		if _, err := conn.Exec(t.Context(), settings); err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
-	// As dsn.go has it.
-	const ours = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;" +
-		"SET enable_mergejoin = off; SET jit = off"
 	t.Run("T3_made_for_empty_tables_they_are_right_for_full_ones", func(t *testing.T) {
-		conn := connect(t, ours)
+		conn := connect(t, db, ours)
 		for name := range hot {
 			plan := planOf(t, conn, s, name, false)
 			if bad := unindexed(plan); len(bad) > 0 || joins.MatchString(plan) {
@@ -123,7 +111,7 @@ func TestPlans(t *testing.T) {
 			if statistics == "fresh" {
 				execute(t, beside, "ANALYZE __alkstore_live, __alkstore_dead")
 			}
-			conn := connect(t, "SET jit = on") // the defaults
+			conn := connect(t, db, "SET jit = on") // the defaults
 			for name := range hot {
 				plan := planOf(t, conn, s, name, false)
 				bad := slices.DeleteFunc(unindexed(plan), func(scan string) bool {
@@ -136,7 +124,7 @@ func TestPlans(t *testing.T) {
 		})
 	}
 	t.Run("T3_a_claim_touches_what_it_claims", func(t *testing.T) {
-		conn := connect(t, ours)
+		conn := connect(t, db, ours)
 		for _, name := range []string{"claim_proven", "claim"} {
 			if n := hits(t, planOf(t, conn, s, name, true)); n > 3000 {
 				t.Errorf("%s of 100 jobs among 150,000: got %d buffers", name, n)
@@ -148,6 +136,57 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ours is what dsn.go sets.
+const ours = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;" +
+	"SET enable_mergejoin = off; SET jit = off"
+
+func connect(t *testing.T, db pgtest.Database, settings string) *pgx.Conn {
+	t.Helper()
+	conn := must(pgx.Connect(t.Context(), db.URL))(t)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	if _, err := conn.Exec(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// comparedByID are joins that read one side whole for each row of the other.
+var comparedByID = regexp.MustCompile(`Join Filter: .*\b(?:job_)?id = .*`)
+
+// A statement on many jobs must look each one up, whatever the table looked like when its plan was made: it is kept for as
+// long as the connection, and the queue may be filled or emptied in between.
+func TestManyJobsAreLookedUpByID(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{})
+	beside := pool(t, db)
+	const fill = `INSERT INTO __alkstore_live (queue, priority, run_at, created_at, max_attempts, visibility_timeout_s, backoff_base_s, payload)
+		SELECT 'q', 0, 1700000000, 1700000000, 20, 30, 5, 'x' FROM generate_series(1, %d) AS i`
+	for _, c := range []struct{ name, change string }{
+		{"never analyzed", ""},
+		{"empty", "VACUUM (ANALYZE)"},
+		{"one job", fmt.Sprintf(fill, 1)},
+		{"nothing in process", fmt.Sprintf(fill, 50_000)},
+		{"all in process", "UPDATE __alkstore_live SET state = 'processing', fence = 1, claim_expires_at = 9900000000"},
+	} {
+		if c.change != "" {
+			execute(t, beside, c.change)
+			execute(t, beside, "VACUUM (ANALYZE)")
+		}
+		t.Run(c.name, func(t *testing.T) {
+			conn := connect(t, db, ours)
+			for name := range hot {
+				plan := planOf(t, conn, s, name, false)
+				if bad := comparedByID.FindAllString(plan, -1); len(bad) > 0 {
+					t.Errorf("%s: %q in\n%s", name, bad, plan)
+				}
+			}
+		})
+	}
 }
 
 var buffers = regexp.MustCompile(`Buffers: shared hit=(\d+)`)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
@@ -37,25 +39,68 @@ func scanRow(row scanner, more ...any) (r sqlstore.Row, err error) {
 	return r, err
 }
 
-// scanProven reads a row of claim_proven.sql, which leaves out what is the same for all; false if it has no job.
-func scanProven(row scanner, saw *sight, r *sqlstore.Row) (there bool, err error) {
-	var id, priority, runAt, attempts, maxAttempts, createdAt, visibility, backoff, fence *int64
-	var schedule *string
-	err = row.Scan(&saw.now, &saw.open, &saw.spent, &id, &r.Payload, &priority, &runAt, &r.ClaimExpiresAt, &attempts,
-		&maxAttempts, &createdAt, &r.ExpiresAt, &visibility, &backoff, &r.Stamps.DeadLetterRetentionS, &fence, &r.LastError,
-		&schedule, &r.ScheduledFor)
-	if err != nil || id == nil {
-		return false, err
+// number is a nullable integer that is read without an allocation.
+type number struct {
+	n     int64
+	there bool
+}
+
+// ScanInt64 implements [pgtype.Int64Scanner].
+func (n *number) ScanInt64(v pgtype.Int8) error {
+	n.n, n.there = v.Int64, v.Valid
+	return nil
+}
+
+// keep is the number as a row has it, in a place that outlives the next row.
+func (n number) keep(in *int64) *int64 {
+	if !n.there {
+		return nil
 	}
-	r.ID, r.Priority, r.RunAt, r.CreatedAt, r.Attempts, r.Fence = *id, *priority, *runAt, *createdAt, *attempts, *fence
-	r.Stamps.MaxAttempts, r.Stamps.VisibilityTimeoutS, r.Stamps.BackoffBaseS = *maxAttempts, *visibility, *backoff
-	now := saw.now
-	r.ClaimedAt = &now
-	r.PayloadSize = int64(len(r.Payload))
-	if schedule != nil {
-		r.Schedule = *schedule
+	*in = n.n
+	return in
+}
+
+// provenRow reads the rows of claim_proven.sql one after the other. They leave out what is the same for all.
+type provenRow struct {
+	to []any
+
+	saw                                                                    sight
+	id, priority, runAt, deadline, attempts, maxAttempts, created, expires number
+	visibility, backoff, retention, fence, scheduledFor                    number
+	payload                                                                []byte
+	lastError, schedule                                                    *string
+}
+
+func newProvenRow() *provenRow {
+	p := new(provenRow)
+	p.to = []any{
+		&p.saw.now, &p.saw.open, &p.saw.spent, &p.id, &p.payload, &p.priority, &p.runAt, &p.deadline, &p.attempts,
+		&p.maxAttempts, &p.created, &p.expires, &p.visibility, &p.backoff, &p.retention, &p.fence, &p.lastError,
+		&p.schedule, &p.scheduledFor,
 	}
-	return true, nil
+	return p
+}
+
+// next reads one more row; false if it has no job.
+func (p *provenRow) next(row scanner) (r sqlstore.Row, there bool, err error) {
+	if err = row.Scan(p.to...); err != nil || !p.id.there {
+		return r, false, err
+	}
+	times := &struct{ claimed, deadline, expires, retention, scheduledFor int64 }{claimed: p.saw.now}
+	r = sqlstore.Row{
+		ID: p.id.n, State: sqlstore.Processing, Payload: p.payload, PayloadSize: int64(len(p.payload)), Priority: p.priority.n,
+		RunAt: p.runAt.n, ClaimedAt: &times.claimed, ClaimExpiresAt: p.deadline.keep(&times.deadline), Attempts: p.attempts.n,
+		CreatedAt: p.created.n, ExpiresAt: p.expires.keep(&times.expires), Fence: p.fence.n, LastError: p.lastError,
+		ScheduledFor: p.scheduledFor.keep(&times.scheduledFor),
+		Stamps: sqlstore.Stamps{
+			VisibilityTimeoutS: p.visibility.n, MaxAttempts: p.maxAttempts.n, BackoffBaseS: p.backoff.n,
+			DeadLetterRetentionS: p.retention.keep(&times.retention),
+		},
+	}
+	if p.schedule != nil {
+		r.Schedule = *p.schedule
+	}
+	return r, true, nil
 }
 
 // cleaned is a text as the server takes it: it refuses NUL and what is not UTF-8, and a text must never stand in the way of

@@ -123,8 +123,7 @@ claimed AS (
         attempts         = job.attempts + 1,
         fence            = least(job.fence, 9223372036854775806) + 1,
         lapsed_fence     = CASE WHEN job.state = 'processing' THEN job.fence ELSE job.lapsed_fence END
-    FROM candidate
-    WHERE job.id = candidate.id
+    WHERE job.id = ANY (ARRAY(SELECT candidate.id FROM candidate))
     RETURNING
         job.id, job.queue, job.state, job.payload, job.priority, job.run_at, job.claimant, job.claimed_at,
         job.claim_expires_at, job.attempts, job.max_attempts, job.created_at, job.expires_at, job.visibility_timeout_s,
@@ -136,7 +135,7 @@ silent (id, fence, attempt) AS (
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING silent
-    WHERE failure.job_id = silent.id AND failure.fence <= (
+    WHERE failure.job_id = ANY (ARRAY[silent.id]) AND failure.fence <= (
         SELECT newer.fence FROM __alkstore_failures AS newer
         WHERE newer.job_id = silent.id ORDER BY newer.fence DESC LIMIT 1 OFFSET CAST(:keep AS bigint) - 1
     )

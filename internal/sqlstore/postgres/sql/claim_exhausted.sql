@@ -28,15 +28,17 @@ found (id) AS MATERIALIZED (
 spent (id) AS MATERIALIZED (
     SELECT job.id
     FROM found
-    JOIN __alkstore_live AS job ON job.id = found.id
-    WHERE job.attempts >= job.max_attempts AND (
-        job.state = 'pending' AND job.run_at <= (SELECT now FROM clock)
-        OR job.state = 'processing' AND coalesce(job.claim_expires_at < (SELECT now FROM clock), true)
-    )
+    JOIN __alkstore_live AS job ON job.id = ANY (ARRAY[found.id])
+    WHERE CASE
+        WHEN job.attempts < job.max_attempts THEN false
+        WHEN job.state = 'pending' THEN job.run_at <= (SELECT now FROM clock)
+        WHEN job.state = 'processing' THEN coalesce(job.claim_expires_at < (SELECT now FROM clock), true)
+        ELSE false
+    END
     FOR UPDATE OF job SKIP LOCKED
 ),
 gone AS (
-    DELETE FROM __alkstore_live AS job USING spent WHERE job.id = spent.id
+    DELETE FROM __alkstore_live AS job WHERE job.id = ANY (ARRAY(SELECT spent.id FROM spent))
     RETURNING
         job.id, job.queue, job.state, job.payload, job.priority, job.run_at, job.claimed_at, job.attempts,
         job.max_attempts, job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s,
@@ -67,7 +69,7 @@ silent (id, fence, attempt) AS (
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING silent
-    WHERE failure.job_id = silent.id AND failure.fence <= (
+    WHERE failure.job_id = ANY (ARRAY[silent.id]) AND failure.fence <= (
         SELECT newer.fence FROM __alkstore_failures AS newer
         WHERE newer.job_id = silent.id ORDER BY newer.fence DESC LIMIT 1 OFFSET CAST(:keep AS bigint) - 1
     )

@@ -95,8 +95,7 @@ claimed AS (
         claim_expires_at = (SELECT now FROM clock) + least(job.visibility_timeout_s, 1000000000000),
         attempts         = job.attempts + 1,
         fence            = least(job.fence, 9223372036854775806) + 1
-    FROM proven
-    WHERE job.id = proven.id
+    WHERE job.id = ANY (ARRAY(SELECT proven.id FROM proven))
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.run_at, job.claim_expires_at, job.attempts, job.max_attempts,
         job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,

@@ -7,8 +7,8 @@ gone AS (
     DELETE FROM __alkstore_live AS job
     USING unnest(CAST(:ids AS bigint[]), CAST(:fences AS bigint[]), CAST(:errors AS text[]), CAST(:stacks AS text[]))
         AS answer (id, fence, error, stack)
-    WHERE job.id = answer.id AND job.fence = answer.fence AND job.state = 'processing'
-        AND job.claim_expires_at >= (SELECT now FROM clock)
+    WHERE job.id = ANY (ARRAY[answer.id]) AND job.fence = answer.fence
+        AND CASE WHEN job.state = 'processing' THEN job.claim_expires_at >= (SELECT now FROM clock) ELSE false END
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.run_at, job.claimed_at, job.attempts, job.max_attempts,
         job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,
@@ -36,7 +36,7 @@ buried AS (
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING gone
-    WHERE failure.job_id = gone.id AND failure.fence <= (
+    WHERE failure.job_id = ANY (ARRAY[gone.id]) AND failure.fence <= (
         SELECT newer.fence FROM __alkstore_failures AS newer
         WHERE newer.job_id = gone.id ORDER BY newer.fence DESC LIMIT 1 OFFSET CAST(:keep AS bigint) - 1
     )

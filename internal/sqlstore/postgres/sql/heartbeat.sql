@@ -12,20 +12,23 @@ held (id, fence, extension_s) AS MATERIALIZED (
     SELECT job.id, job.fence, claim.extension_s
     FROM unnest(CAST(:ids AS bigint[]), CAST(:fences AS bigint[]), CAST(:extensions_s AS bigint[]))
         AS claim (id, fence, extension_s)
-    JOIN __alkstore_live AS job ON job.id = claim.id
-    WHERE job.fence = claim.fence AND job.state = 'processing' AND job.claim_expires_at >= (SELECT now FROM clock)
+    JOIN __alkstore_live AS job ON job.id = ANY (ARRAY[claim.id])
+    WHERE job.fence = claim.fence
+        AND CASE WHEN job.state = 'processing' THEN job.claim_expires_at >= (SELECT now FROM clock) ELSE false END
 ),
 free (id, extension_s) AS MATERIALIZED (
     SELECT job.id, held.extension_s
     FROM held
-    JOIN __alkstore_live AS job ON job.id = held.id
-    WHERE job.fence = held.fence AND job.state = 'processing' AND job.claim_expires_at >= (SELECT now FROM clock)
+    JOIN __alkstore_live AS job ON job.id = ANY (ARRAY[held.id])
+    WHERE job.fence = held.fence
+        AND CASE WHEN job.state = 'processing' THEN job.claim_expires_at >= (SELECT now FROM clock) ELSE false END
     FOR UPDATE OF job SKIP LOCKED
 ),
 moved AS (
     UPDATE __alkstore_live AS job
     SET claim_expires_at = (SELECT now FROM clock) + least(coalesce(free.extension_s, job.visibility_timeout_s), 1000000000000)
     FROM free
-    WHERE job.id = free.id
+    WHERE job.id = ANY (ARRAY[free.id])
 )
-SELECT held.id, held.fence, EXISTS (SELECT 1 FROM free WHERE free.id = held.id) FROM held;
+-- IN makes a hash table; EXISTS reads all of them for each where few are expected.
+SELECT held.id, held.fence, held.id IN (SELECT free.id FROM free) FROM held;

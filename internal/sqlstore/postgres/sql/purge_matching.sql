@@ -22,11 +22,10 @@ of_one AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM __alkstore_dead AS job
-    USING (SELECT id FROM of_any UNION ALL SELECT id FROM of_one) AS wanted
-    WHERE job.id = wanted.id
+    WHERE job.id = ANY (ARRAY(SELECT id FROM of_any UNION ALL SELECT id FROM of_one))
     RETURNING job.id
 ),
 history AS (
-    DELETE FROM __alkstore_failures AS failure USING gone WHERE failure.job_id = gone.id
+    DELETE FROM __alkstore_failures AS failure WHERE failure.job_id = ANY (ARRAY(SELECT gone.id FROM gone))
 )
 SELECT count(*) FROM gone;

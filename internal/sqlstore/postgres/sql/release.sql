@@ -12,6 +12,6 @@ UPDATE __alkstore_live AS job SET
     claim_expires_at = NULL
 FROM unnest(CAST(:ids AS bigint[]), CAST(:fences AS bigint[]), CAST(:delays_s AS bigint[]))
     AS answer (id, fence, delay_s)
-WHERE job.id = answer.id AND job.fence = answer.fence AND job.state = 'processing'
-    AND job.claim_expires_at >= (SELECT now FROM clock)
+WHERE job.id = ANY (ARRAY[answer.id]) AND job.fence = answer.fence
+    AND CASE WHEN job.state = 'processing' THEN job.claim_expires_at >= (SELECT now FROM clock) ELSE false END
 RETURNING job.id, job.fence;

@@ -4,7 +4,8 @@ clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
 ),
 back AS (
-    DELETE FROM __alkstore_dead AS job USING unnest(CAST(:ids AS bigint[])) AS wanted (id) WHERE job.id = wanted.id
+    DELETE FROM __alkstore_dead AS job USING unnest(CAST(:ids AS bigint[])) AS wanted (id)
+    WHERE job.id = ANY (ARRAY[wanted.id])
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.max_attempts, job.created_at, job.visibility_timeout_s,
         job.backoff_base_s, job.dead_letter_retention_s, job.fence, job.schedule, job.scheduled_for, job.last_error

@@ -22,8 +22,7 @@ of_one AS MATERIALIZED (
 ),
 back AS (
     DELETE FROM __alkstore_dead AS job
-    USING (SELECT id FROM of_any UNION ALL SELECT id FROM of_one) AS wanted
-    WHERE job.id = wanted.id
+    WHERE job.id = ANY (ARRAY(SELECT id FROM of_any UNION ALL SELECT id FROM of_one))
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.max_attempts, job.created_at, job.visibility_timeout_s,
         job.backoff_base_s, job.dead_letter_retention_s, job.fence, job.schedule, job.scheduled_for, job.last_error

@@ -21,14 +21,20 @@ again AS (
         claim_expires_at = NULL,
         lapsed_fence     = 0
     FROM answer
-    WHERE job.id = answer.id AND job.fence = answer.fence AND job.state = 'processing'
-        AND job.claim_expires_at >= (SELECT now FROM clock) AND job.attempts < job.max_attempts
+    WHERE job.id = ANY (ARRAY[answer.id]) AND job.fence = answer.fence
+        AND CASE
+            WHEN job.state = 'processing' AND job.attempts < job.max_attempts THEN job.claim_expires_at >= (SELECT now FROM clock)
+            ELSE false
+        END
     RETURNING job.id, job.fence, job.attempts, answer.error, answer.stack
 ),
 gone AS (
     DELETE FROM __alkstore_live AS job USING answer
-    WHERE job.id = answer.id AND job.fence = answer.fence AND job.state = 'processing'
-        AND job.claim_expires_at >= (SELECT now FROM clock) AND job.attempts >= job.max_attempts
+    WHERE job.id = ANY (ARRAY[answer.id]) AND job.fence = answer.fence
+        AND CASE
+            WHEN job.state = 'processing' AND job.attempts >= job.max_attempts THEN job.claim_expires_at >= (SELECT now FROM clock)
+            ELSE false
+        END
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.run_at, job.claimed_at, job.attempts, job.max_attempts,
         job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,
@@ -61,7 +67,7 @@ ended (id, fence, attempt, error, stack, retrying) AS (
 ),
 trimmed AS (
     DELETE FROM __alkstore_failures AS failure USING ended
-    WHERE failure.job_id = ended.id AND failure.fence <= (
+    WHERE failure.job_id = ANY (ARRAY[ended.id]) AND failure.fence <= (
         SELECT newer.fence FROM __alkstore_failures AS newer
         WHERE newer.job_id = ended.id ORDER BY newer.fence DESC LIMIT 1 OFFSET CAST(:keep AS bigint) - 1
     )

@@ -12,7 +12,7 @@ late AS MATERIALIZED (
     FOR UPDATE
 ),
 gone AS (
-    DELETE FROM __alkstore_live AS job USING late WHERE job.id = late.id
+    DELETE FROM __alkstore_live AS job WHERE job.id = ANY (ARRAY(SELECT late.id FROM late))
     RETURNING
         job.id, job.queue, job.payload, job.priority, job.run_at, job.claimed_at, job.attempts, job.max_attempts,
         job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,
@@ -46,10 +46,10 @@ old AS MATERIALIZED (
     FOR UPDATE
 ),
 dropped AS (
-    DELETE FROM __alkstore_dead AS job USING old WHERE job.id = old.id RETURNING job.id
+    DELETE FROM __alkstore_dead AS job WHERE job.id = ANY (ARRAY(SELECT old.id FROM old)) RETURNING job.id
 ),
 history AS (
-    DELETE FROM __alkstore_failures AS failure USING dropped WHERE failure.job_id = dropped.id
+    DELETE FROM __alkstore_failures AS failure WHERE failure.job_id = ANY (ARRAY(SELECT dropped.id FROM dropped))
 ),
 repaired AS (
     UPDATE __alkstore_live AS job SET claim_expires_at = (SELECT now FROM clock) - 1
