@@ -133,10 +133,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	support := new(errgroup.Group)
 	support.Go(punctual(func() error { return w.keepClaims(keeping, stop) }))
-	support.Go(punctual(func() error {
+	support.Go(func() error {
 		defer release() // with nothing left to record there is nothing left to keep
 		return w.recordAnswers(keeping, stop)
-	}))
+	})
 
 	work, claiming := errgroup.WithContext(going)
 	work.Go(func() error {
@@ -147,12 +147,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	work.Go(punctual(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) }))
+	work.Go(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) })
 	work.Go(punctual(func() error { return ended(claiming, w.sweepQueues(claiming)) }))
 	work.Go(punctual(func() error { return ended(claiming, w.announce(claiming)) }))
-	work.Go(punctual(func() error {
+	work.Go(func() error {
 		return ended(claiming, w.client.Watch(claiming, w.config.PollInterval, w.claims.wake))
-	}))
+	})
 	if !w.config.NoScheduler {
 		s := scheduler.New(w.client, scheduler.Config{Owner: w.config.Name, Logger: w.log})
 		work.Go(punctual(func() error { return ended(claiming, s.Run(claiming)) }))
@@ -161,10 +161,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.windDown(claiming, work, support, release)
 }
 
-// punctual gives a loop a thread of its own. Woken by a timer, a goroutine inherits what is left of the time slice of
-// whoever computed just before. Where handlers compute all the time that is often nothing: Go takes the processor away at
-// the first system call and lets the goroutine queue up behind all handlers, ten milliseconds each, maybe with a lock of
-// SQLite in its hands that a heartbeat needs. One with a thread of its own begins with a slice of its own. // K6
+// punctual gives a loop a thread of its own, for those that have to be in time whatever the handlers do. Woken by a timer,
+// a goroutine inherits what is left of the time slice of whoever computed just before. Where handlers compute all the time
+// that is often nothing: Go takes the processor away at the first system call and lets the goroutine queue up behind all
+// handlers, ten milliseconds each, maybe with a lock of SQLite in its hands that a heartbeat needs. One with a thread of its
+// own begins with a slice of its own. // K6
+//
+// The loops that others wake, with new jobs, free slots and answers, do without: to wake a thread costs as much as a small
+// claim, and when all slots compute there are none of these.
 func punctual(loop func() error) func() error {
 	return func() error {
 		goruntime.LockOSThread()
