@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) (err error) {
 	var o Options
 	flags.IntVar(&o.Rounds, "rounds", 5, "how often to measure everything")
 	flags.Float64Var(&o.Scale, "scale", 1, "multiplies sizes and times; anything below 1 only shows that it runs")
-	flags.IntVar(&o.Slots, "slots", 256, "concurrency of our worker in W4 to W6 and W13")
+	flags.IntVar(&o.Slots, "slots", 1000, "concurrency of our worker in W4 to W6 and W13")
 	flags.DurationVar(&o.Limit, "limit", time.Minute, "when a drain is given up; its rate is that of what was handled by then")
 	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; the table of the issue needs 10m")
 	workList := flags.String("work", "all", "comma-separated, W1 to W13")
