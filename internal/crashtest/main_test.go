@@ -93,6 +93,9 @@ func play(text string) (err error) {
 		return s.lock(ctx)
 	}
 	if s.client, err = queue.Open(ctx, s.DB, s.config()); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it had begun
+		}
 		return err
 	}
 	say("connected")

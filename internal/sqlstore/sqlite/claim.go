@@ -92,7 +92,7 @@ func (t *tx) ready(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, 
 
 // claimed reads up to so many jobs as they will be once they are claimed.
 func (t *tx) claimed(ctx context.Context, statement string, c sqlstore.Claim, limit int64, more ...any) ([]sqlstore.Row, error) {
-	args := append(more, sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", limit))
+	args := slices.Concat(more, []any{sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", limit)})
 	return t.rows(ctx, statement, claimedRows(c.Queue, c.Claimant, t.now), args...)
 }
 
