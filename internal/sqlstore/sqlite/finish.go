@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -112,12 +113,12 @@ func (t *tx) ackAll(ctx context.Context, handles []sqlstore.Handle) (done bool, 
 			return false, err
 		}
 		defer func() {
-			if err == nil && !done {
-				_, err = t.session.exec(ctx, "savepoint_rollback")
+			if !done || err != nil {
+				_, uerr := t.session.exec(ctx, "savepoint_rollback")
+				err = errors.Join(err, uerr)
 			}
-			if err == nil {
-				_, err = t.session.exec(ctx, "savepoint_release")
-			}
+			_, rerr := t.session.exec(ctx, "savepoint_release")
+			err = errors.Join(err, rerr)
 		}()
 	}
 	acked, err := t.affected(ctx, "ack", sql.Named("ids", jsonOf(ids)), sql.Named("fence", fence), sql.Named("now", t.now))
