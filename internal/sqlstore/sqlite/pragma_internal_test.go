@@ -130,6 +130,9 @@ func TestHalfReadRows(t *testing.T) {
 		}
 		half := errors.New("half")
 		err := s.writing(t.Context(), ordinary, alone, func(ctx context.Context, tx *tx) error {
+			if rows, err := tx.claim(ctx, sqlstore.Claim{Queue: "q", Claimant: "me", Limit: 1}); err != nil || len(rows) != 1 {
+				t.Errorf("first half: got %d jobs, %v", len(rows), err)
+			}
 			return tx.query(ctx, "claim_ready", func(*sql.Rows) error { return half }, arguments(statement("claim_ready"), map[string]any{
 				"queue": "q", "limit": 3, "priority": 0, "now": tx.now,
 			})...)
