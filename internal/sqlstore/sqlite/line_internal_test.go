@@ -47,11 +47,18 @@ func holdUp(t *testing.T, s *Store) *crowd {
 	return c
 }
 
-// waits is how many calls are in line.
-func (c *crowd) waits() int {
+// waits is how many calls are in line, without the turn that a checkpoint waits for.
+func (c *crowd) waits() (n int) {
 	c.write.line.mu.Lock()
 	defer c.write.line.mu.Unlock()
-	return len(c.write.line.waiting[ordinary]) + len(c.write.line.waiting[urgent])
+	for _, l := range c.write.line.waiting {
+		for _, call := range l {
+			if call.work != nil || call.jobs != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // joins starts a call and returns once it is in line.
