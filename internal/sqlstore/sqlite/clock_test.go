@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,5 +66,37 @@ func TestTimes(t *testing.T) {
 			t.Errorf("claimed %d jobs a minute early", n)
 		}
 		must(s.Cancel(t.Context(), ids(must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 9}))(t))))(t)
+	})
+	t.Run("T1_the_clock_is_read_when_the_lock_is_held", func(t *testing.T) {
+		path := newFile(t)
+		s, beside := open(t, path, quick), pool(t, path)
+		enqueue(t, s, newJob("q"))
+		soon := newJob("q")
+		soon.ExpiresS = new(int64(60)) // the others need one statement only
+		for name, j := range map[string]sqlstore.NewJob{"alone": newJob("q"), "in a transaction": soon} {
+			t.Run(name, func(t *testing.T) {
+				tx := begin(t, beside)
+				clock := func() (now int64) {
+					must(0, tx.QueryRowContext(t.Context(), "SELECT unixepoch()").Scan(&now))(t)
+					return now
+				}
+				called := clock()
+				answer := make(chan error, 1)
+				var id []int64
+				go func() {
+					var err error
+					id, err = s.Enqueue(t.Context(), jobs(1, j))
+					answer <- err
+				}()
+				for clock() < called+2 {
+					runtime.Gosched()
+				}
+				must(0, tx.Rollback())(t)
+				must(0, <-answer)(t)
+				if at := get(t, s, id[0]).CreatedAt; at < called+2 {
+					t.Errorf("created at %d, when the lock was another's until %d", at, called+2)
+				}
+			})
+		}
 	})
 }

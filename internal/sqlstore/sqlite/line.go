@@ -47,6 +47,15 @@ type call struct {
 // alone says whether a call shares its transaction with no other: its work may not be run again for the sake of that.
 func (c *call) alone() bool { return c.work != nil && c.size >= most }
 
+// plain says whether a call is one new job for which one statement is enough.
+func (c *call) plain() bool {
+	if c.work != nil || len(c.jobs) != 1 {
+		return false
+	}
+	j := &c.jobs[0]
+	return j.RunAt == nil && j.ExpiresS == nil && len(j.Payload) <= spillOver
+}
+
 // line lets one writer through at a time. Whoever comes first leads: it runs the calls that come while its transaction is
 // open, its own included, tells the others what became of them, and hands over to the next in line. So while one
 // transaction commits, the next one gathers, and a call that meets nobody waits for nobody.
@@ -100,6 +109,18 @@ func (q *line) last() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.came
+}
+
+// deserted says whether nobody waits.
+func (q *line) deserted() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, waiting := range q.waiting {
+		if len(waiting) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // gather takes those out of the line who may take part in a transaction with room for so many more rows: all that are

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"runtime"
 	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -53,6 +54,9 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			byEvent = true
 		case <-tick.C:
 		}
+		// Whoever is woken by a timer or a file inherits a time slice that may be over, and would lose the processor to
+		// handlers that compute, with a lock of SQLite in its hands that a heartbeat needs. Now it has none. // K6
+		runtime.Gosched()
 		changed, err := look.changed(ctx)
 		if err != nil {
 			return fail("watch", "", 0, err)
