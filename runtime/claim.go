@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -117,6 +118,7 @@ func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) error {
 		case <-bell:
 		case <-timer.C:
 		}
+		goruntime.Gosched() // a slice of its own, see punctual
 		if w.stopped(ctx) {
 			return ctx.Err()
 		}

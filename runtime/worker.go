@@ -147,12 +147,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	work.Go(punctual(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) }))
+	work.Go(func() error { return ended(claiming, w.claimJobs(claiming, lasting)) })
 	work.Go(punctual(func() error { return ended(claiming, w.sweepQueues(claiming)) }))
 	work.Go(punctual(func() error { return ended(claiming, w.announce(claiming)) }))
-	work.Go(punctual(func() error {
+	work.Go(func() error {
 		return ended(claiming, w.client.Watch(claiming, w.config.PollInterval, w.claims.wake))
-	}))
+	})
 	if !w.config.NoScheduler {
 		s := scheduler.New(w.client, scheduler.Config{Owner: w.config.Name, Logger: w.log})
 		work.Go(punctual(func() error { return ended(claiming, s.Run(claiming)) }))
@@ -167,8 +167,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // handlers, ten milliseconds each, maybe with a lock of SQLite in its hands that a heartbeat needs. One with a thread of its
 // own begins with a slice of its own. // K6
 //
-// The loop that records answers does without: to wake a thread costs as much as a small claim, and when all slots compute
-// there are no answers.
+// To wake a thread costs as much as a small claim. The loops that claim and watch can wait behind the handlers, so they do
+// that first, with nothing in their hands, and then have a slice of their own too. The one that records answers has none
+// to record while all slots compute.
 func punctual(loop func() error) func() error {
 	return func() error {
 		goruntime.LockOSThread()
