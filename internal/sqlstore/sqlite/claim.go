@@ -29,7 +29,7 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	if err := t.buryExhausted(ctx, c); err != nil {
 		return nil, err
 	}
-	rows, err := t.claimable(ctx, c)
+	rows, allReady, err := t.claimable(ctx, c)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -37,11 +37,13 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	if _, err := t.exec(ctx, "claim_take",
-		sql.Named("claimant", c.Claimant),
-		sql.Named("now", t.now),
-		sql.Named("ids", jsonOf(ids)),
-	); err != nil {
+	args := []any{sql.Named("claimant", c.Claimant), sql.Named("now", t.now)}
+	if allReady {
+		_, err = t.each(ctx, "claim_take", "claim_take_span", ids, args...)
+	} else {
+		_, err = t.exec(ctx, "claim_take", append(args, sql.Named("ids", jsonOf(ids)))...)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var lapsed []failure
@@ -53,22 +55,22 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	return rows, t.recordFailures(ctx, lapsed)
 }
 
-// claimable is what a claim hands out, in order (C2).
-func (t *tx) claimable(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
+// claimable is what a claim hands out, in order (C2), and whether ready has found all of it.
+func (t *tx) claimable(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, allReady bool, err error) {
 	if c.Kind != sqlstore.OnlySuspects {
 		if rows, err = t.ready(ctx, c); err != nil || c.Kind == sqlstore.OnlyProven {
-			return rows, err
+			return rows, true, err
 		}
 	}
 	suspects, err := t.claimed(ctx, "claim_suspects", c, c.Limit)
-	if err != nil {
-		return nil, err
+	if err != nil || len(suspects) == 0 {
+		return rows, true, err
 	}
 	rows = append(rows, suspects...)
 	slices.SortFunc(rows, func(a, b sqlstore.Row) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
 	})
-	return rows[:min(len(rows), int(c.Limit))], nil
+	return rows[:min(len(rows), int(c.Limit))], false, nil
 }
 
 // ready is claimable for jobs whose claims have never lapsed.

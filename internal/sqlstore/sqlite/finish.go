@@ -97,7 +97,7 @@ func (t *tx) ack(ctx context.Context, handles []sqlstore.Handle) ([]bool, error)
 	return acked, t.remove(ctx, "delete_live", gone)
 }
 
-// ackAll acks claims of one fence, as most are, by one statement. That does not say which of them hold: if not all do,
+// ackAll acks claims of one fence, as most are, without a look at each. That does not say which of them hold: if not all do,
 // nothing has happened.
 func (t *tx) ackAll(ctx context.Context, handles []sqlstore.Handle) (done bool, err error) {
 	ids := make([]int64, len(handles))
@@ -121,7 +121,7 @@ func (t *tx) ackAll(ctx context.Context, handles []sqlstore.Handle) (done bool, 
 			err = errors.Join(err, rerr)
 		}()
 	}
-	acked, err := t.affected(ctx, "ack", sql.Named("ids", jsonOf(ids)), sql.Named("fence", fence), sql.Named("now", t.now))
+	acked, err := t.each(ctx, "ack", "ack_span", ids, sql.Named("fence", fence), sql.Named("now", t.now))
 	if err != nil || acked < int64(len(handles)) {
 		return false, err
 	}

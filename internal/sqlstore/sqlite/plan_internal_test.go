@@ -67,7 +67,8 @@ func TestPlans(t *testing.T) {
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at=?)",
 			byID,
 		},
-		"claim_take": {live + "INTEGER PRIMARY KEY (rowid=?)"},
+		"claim_take":      {live + "INTEGER PRIMARY KEY (rowid=?)"},
+		"claim_take_span": {live + "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		"claim_exhausted": {
 			live + "INDEX __alkstore_live_spent (queue=? AND state=?)",
 			live + "INDEX __alkstore_live_spent (queue=? AND state=? AND claim_expires_at<?)",
@@ -87,6 +88,7 @@ func TestPlans(t *testing.T) {
 		},
 		"held":            {byID},
 		"ack":             {live + "INTEGER PRIMARY KEY (rowid=?)"},
+		"ack_span":        {live + "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		"heartbeat":       {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"retry":           {live + "INTEGER PRIMARY KEY (rowid=?)"},
 		"release":         {live + "INTEGER PRIMARY KEY (rowid=?)"},
