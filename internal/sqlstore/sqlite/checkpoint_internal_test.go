@@ -30,7 +30,7 @@ func TestCheckpointer(t *testing.T) {
 		if _, err := s.Enqueue(t.Context(), oneJob); err != nil || size(t, s) == 0 {
 			t.Fatalf("enqueue: %v, with %d bytes in the WAL", err, size(t, s))
 		}
-		driver.Arm(faultdriver.Fault{At: 2, Err: faultdriver.Error{Number: 13}, Rollback: true})
+		driver.Arm(faultdriver.Fault{At: 1, Err: faultdriver.Error{Number: 13}, Rollback: true})
 		if _, err := s.Enqueue(t.Context(), oneJob); !errors.Is(err, sqlstore.ErrFull) {
 			t.Fatalf("enqueue on a full disk: got %v, want ErrFull", err)
 		}

@@ -60,7 +60,7 @@ type fired struct {
 // mold is what jobs may have in common, which is all but the payload.
 type mold struct {
 	queue                        string
-	priority, runAt              int64
+	priority, runAt              int64 // the latter from now on if the transaction is timeless
 	expiresAt, retention         sql.NullInt64
 	visibility, budget, backoffS int64
 	spills                       bool // the payload has a row of its own
@@ -116,21 +116,27 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]i
 
 // cast inserts jobs of one mold, or one that spills, and returns the last id.
 func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int64, err error) {
-	args := append(m.args(),
+	args := []any{
+		sql.Named("queue", m.queue),
+		sql.Named("priority", m.priority),
 		sql.Named("run_at", m.runAt),
-		sql.Named("now", t.now),
+		sql.Named("now", sql.NullInt64{Int64: t.now, Valid: !t.timeless}),
 		sql.Named("expires_at", m.expiresAt),
+		sql.Named("visibility_timeout_s", m.visibility),
+		sql.Named("max_attempts", m.budget),
+		sql.Named("backoff_base_s", m.backoffS),
+		sql.Named("dead_letter_retention_s", m.retention),
 		sql.Named("schedule", sql.NullString{String: m.schedule, Valid: m.schedule != ""}),
 		sql.Named("scheduled_for", sql.NullInt64{Int64: m.boundary, Valid: m.schedule != ""}),
-	)
+	}
 	statement := "enqueue_many"
 	if len(jobs) == 1 { // far cheaper without the table function
 		statement = "enqueue"
 		inline := jobs[0].Payload
-		if m.spills {
-			inline = nil
+		if m.spills || inline == nil {
+			inline = []byte{}
 		}
-		args = append(args, sql.Named("payload", blob(inline)), sql.Named("payload_size", len(jobs[0].Payload)),
+		args = append(args, sql.Named("payload", inline), sql.Named("payload_size", len(jobs[0].Payload)),
 			sql.Named("spilled", m.spills))
 	} else {
 		payloads, places := lineUp(jobs)
@@ -144,50 +150,6 @@ func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int
 		_, err = t.exec(ctx, "enqueue_payload", sql.Named("id", last), sql.Named("payload", jobs[0].Payload))
 	}
 	return last, err
-}
-
-// enqueueAlone inserts the job of a plain call, outside of any transaction. Without a clock of somebody else's, the
-// statement asks the database's when it has the lock.
-func (t *tx) enqueueAlone(ctx context.Context, j sqlstore.NewJob, clock func() int64) ([]int64, error) {
-	m, err := t.mold(&j, fired{})
-	if err != nil {
-		return nil, err
-	}
-	var now sql.NullInt64
-	if clock != nil {
-		now = sql.NullInt64{Int64: clock(), Valid: true}
-	}
-	res, err := t.exec(ctx, "enqueue_alone", append(m.args(),
-		sql.Named("payload", blob(j.Payload)),
-		sql.Named("delay", j.DelayS),
-		sql.Named("now", now),
-	)...)
-	if err != nil {
-		return nil, err
-	}
-	id, err := res.LastInsertId()
-	t.wake(m.queue)
-	return []int64{id}, err
-}
-
-// args are what the statements that insert jobs have in common.
-func (m *mold) args() []any {
-	return []any{
-		sql.Named("queue", m.queue),
-		sql.Named("priority", m.priority),
-		sql.Named("visibility_timeout_s", m.visibility),
-		sql.Named("max_attempts", m.budget),
-		sql.Named("backoff_base_s", m.backoffS),
-		sql.Named("dead_letter_retention_s", m.retention),
-	}
-}
-
-// blob is a payload that is not NULL.
-func blob(payload []byte) []byte {
-	if payload == nil {
-		return []byte{}
-	}
-	return payload
 }
 
 // lineUp puts payloads end to end and says where each one is, as enqueue_many.sql wants it.

@@ -53,6 +53,7 @@ func writes(t *testing.T, s *sqlite.Store) []write {
 	big.Payload = make([]byte, 5000)
 	return []write{
 		{"enqueue", func(ctx context.Context) error { return second(s.Enqueue(ctx, jobs(2, big))) }},
+		{"enqueue alone", func(ctx context.Context) error { return second(s.Enqueue(ctx, jobs(1, newJob("q")))) }},
 		{"claim", func(ctx context.Context) error { return second(s.ClaimBatch(ctx, claimOf("ready", 1))) }},
 		{"ack", func(ctx context.Context) error { return second(s.AckBatch(ctx, []sqlstore.Handle{held})) }},
 		{"heartbeat", func(ctx context.Context) error { return second(s.Heartbeat(ctx, []sqlstore.Extension{{Handle: held}})) }},

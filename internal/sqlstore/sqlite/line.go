@@ -47,7 +47,7 @@ type call struct {
 // alone says whether a call shares its transaction with no other: its work may not be run again for the sake of that.
 func (c *call) alone() bool { return c.work != nil && c.size >= most }
 
-// plain says whether a call is one new job for which one statement is enough.
+// plain says whether a call is one new job for which one statement is enough, that need not know the time beforehand.
 func (c *call) plain() bool {
 	if c.work != nil || len(c.jobs) != 1 {
 		return false

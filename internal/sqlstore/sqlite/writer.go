@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -26,6 +27,7 @@ type writer struct {
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
 	seen   *sight // nil until the connection has begun its first transaction
+	crowd  bool   // the last transaction was shared
 	closed bool
 }
 
@@ -45,9 +47,10 @@ func newWriter(path string, o Options, files *witness) *writer {
 // tx is an open write transaction. now is the clock as read under the write lock, one value for each call at least.
 type tx struct {
 	*session
-	now   int64
-	woke  []string // queues that may have work once this is committed
-	wrote bool     // there is something to commit
+	now      int64
+	timeless bool     // now is zero: all calls are plain, and the statements of these ask for the clock themselves
+	woke     []string // queues that may have work once this is committed
+	wrote    bool     // there is something to commit
 }
 
 // wake notes that the queue may have new work.
@@ -109,7 +112,7 @@ func (w *writer) lead(leader *call) {
 		w.part(leader, batch)
 	}()
 	leader.err = errLeaderPanicked
-	if leader.plain() && w.seen != nil && w.line.deserted() {
+	if !w.crowd && w.seen != nil && leader.plain() && w.line.deserted() {
 		leader.err = w.insert(leader)
 		return
 	}
@@ -124,7 +127,9 @@ func (w *writer) lead(leader *call) {
 	if !leader.alone() {
 		batch = append(batch, w.line.gather(most-leader.size, anybody)...)
 	}
-	for _, c := range w.finish(t, &batch, !leader.alone()) {
+	again := w.finish(t, &batch, !leader.alone())
+	w.crowd = len(batch) > 1
+	for _, c := range again {
 		// One of the batch failed and the others with it. It is not worth finding out which: each once more by itself.
 		apart := []*call{c}
 		if t, err := w.open(c.ctx); err != nil {
@@ -202,29 +207,26 @@ func (w *writer) usable() error {
 }
 
 // insert is all that there is to do for a plain call that meets nobody. A statement is a transaction by itself, and costs a
-// fifth less than one between BEGIN and COMMIT that asks for the clock first.
+// fifth less than one between BEGIN and COMMIT.
 func (w *writer) insert(c *call) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
 	t := &tx{}
-	err := w.locked(c.ctx, func() (err error) {
+	err := w.locked(c.ctx, func() error {
 		if err := w.files.look(w.seen); err != nil {
 			return err
 		}
 		t.session = w.on
-		c.ids, err = t.enqueueAlone(context.Background(), c.jobs[0], w.clock)
-		return err
+		return w.run(context.Background(), t, []*call{c})
 	})
 	if err == nil {
 		err = w.files.look(w.seen) // see finish
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.disk.committed([]*call{c})
 	}
-	c.woke = t.woke
-	w.disk.committed([]*call{c})
-	return nil
+	return err
 }
 
 // open begins a transaction in a file that is still ours. What it leaves behind if it fails is no transaction.
@@ -302,8 +304,11 @@ func (w *writer) finish(t *tx, batch *[]*call, grows bool) (again []*call) {
 // run does what calls ask for, by a clock that is read when all of them have begun: no call may find that it is earlier
 // than when it was made (T1).
 func (w *writer) run(ctx context.Context, t *tx, calls []*call) (err error) {
-	if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
-		return err
+	t.timeless = w.clock == nil && !slices.ContainsFunc(calls, func(c *call) bool { return !c.plain() })
+	if t.now = 0; !t.timeless {
+		if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
+			return err
+		}
 	}
 	return t.run(ctx, calls)
 }

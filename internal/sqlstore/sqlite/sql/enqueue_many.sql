@@ -2,6 +2,8 @@
 -- after the other. :payloads is the payloads end to end, and :places a JSON array that says where in it each one is:
 -- 2048 times how many bytes are before it, plus its length.
 --
+-- Without :now it is the clock's, from which :run_at counts; each is asked once, for being a query of its own.
+--
 -- LIMIT with WHERE keeps SQLite from merging the two selects, after which it would ask json_each thrice for each place.
 INSERT INTO __alkstore_live (
     queue, payload, payload_size, spilled, state, priority, run_at, created_at, expires_at, attempts, fence,
@@ -9,7 +11,7 @@ INSERT INTO __alkstore_live (
 )
 SELECT
     :queue, coalesce(substr(:payloads, (place >> 11) + 1, place & 2047), x''), place & 2047, false, 'pending', :priority,
-    :run_at, :now, :expires_at, 0, 0, :visibility_timeout_s, :max_attempts, :backoff_base_s, :dead_letter_retention_s,
-    :schedule, :scheduled_for
+    :run_at + (SELECT iif(:now IS NULL, unixepoch(), 0)), (SELECT coalesce(:now, unixepoch())), :expires_at, 0, 0,
+    :visibility_timeout_s, :max_attempts, :backoff_base_s, :dead_letter_retention_s, :schedule, :scheduled_for
 FROM (SELECT value AS place FROM json_each(:places) LIMIT -1)
 WHERE true;
