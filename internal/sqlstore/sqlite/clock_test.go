@@ -70,9 +70,11 @@ func TestTimes(t *testing.T) {
 	t.Run("T1_the_clock_is_read_when_the_lock_is_held", func(t *testing.T) {
 		path := newFile(t)
 		s, beside := open(t, path, quick), pool(t, path)
-		enqueue(t, s, newJob("q"))
+		for range 10 { // calls that meet nobody, until they are taken for the rule
+			enqueue(t, s, newJob("q"))
+		}
 		soon := newJob("q")
-		soon.ExpiresS = new(int64(60)) // the others need one statement only
+		soon.ExpiresS = new(int64(60)) // so that one statement is not enough
 		for name, j := range map[string]sqlstore.NewJob{"alone": newJob("q"), "in a transaction": soon} {
 			t.Run(name, func(t *testing.T) {
 				tx := begin(t, beside)

@@ -27,7 +27,7 @@ type writer struct {
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
 	seen   *sight // nil until the connection has begun its first transaction
-	crowd  bool   // the last transaction was shared
+	quiet  int    // transactions since the last one that was shared
 	closed bool
 }
 
@@ -43,6 +43,10 @@ func newWriter(path string, o Options, files *witness) *writer {
 	w.disk.rescue = w.wal.empty
 	return w
 }
+
+// calmed is after how many transactions in a row for one call each a lone call does without: of many callers, one is
+// always the first to come again, and its commit would be one more for the disk and the others to wait for.
+const calmed = 8
 
 // tx is an open write transaction. now is the clock as read under the write lock, one value for each call at least.
 type tx struct {
@@ -112,7 +116,7 @@ func (w *writer) lead(leader *call) {
 		w.part(leader, batch)
 	}()
 	leader.err = errLeaderPanicked
-	if !w.crowd && w.seen != nil && leader.plain() && w.line.deserted() {
+	if w.quiet >= calmed && w.seen != nil && leader.plain() && w.line.deserted() {
 		leader.err = w.insert(leader)
 		return
 	}
@@ -128,7 +132,9 @@ func (w *writer) lead(leader *call) {
 		batch = append(batch, w.line.gather(most-leader.size, anybody)...)
 	}
 	again := w.finish(t, &batch, !leader.alone())
-	w.crowd = len(batch) > 1
+	if w.quiet++; len(batch) > 1 {
+		w.quiet = 0
+	}
 	for _, c := range again {
 		// One of the batch failed and the others with it. It is not worth finding out which: each once more by itself.
 		apart := []*call{c}
