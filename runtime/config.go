@@ -31,7 +31,7 @@ type Config struct {
 
 	// PollInterval is how often to look for jobs that other processes have enqueued; a look is one read and touches no
 	// disk. Zero means 100 ms, the least is 1 ms. Jobs of this process are noticed at once, and where the system tells of
-	// changes to files (Linux, Windows) those of others too: then a look each second, or each PollInterval if that is
+	// changes to files (Linux, Windows) those of others too: then a look every 3 s, or each PollInterval if that is
 	// longer, is only for what it may have missed.
 	PollInterval time.Duration
 

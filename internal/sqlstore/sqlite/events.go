@@ -24,7 +24,7 @@ const (
 	deafness = 500 * time.Microsecond
 
 	// net is how often to look all the same where events work.
-	net = time.Second
+	net = 3 * time.Second
 )
 
 // events tells when the WAL has been written to, by any process.

@@ -11,7 +11,7 @@ import (
 
 // Watch implements [sqlstore.Store]. Other processes are noticed by events of the file system, and confirmed by PRAGMA
 // data_version, which reads a counter in shared memory and touches neither the disk nor a lock. Where there are no events
-// it looks every poll, elsewhere every second at most, in case one was lost.
+// it looks every poll, elsewhere every three seconds at most, in case one was lost.
 func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue string)) error {
 	told := s.signals.Listen()
 	if told == nil {
