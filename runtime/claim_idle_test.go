@@ -131,20 +131,4 @@ func TestUntilIdle(t *testing.T) {
 		}
 		w.ledger.wantOnce(w.T, ids...)
 	})
-
-	t.Run("over_a_real_file", func(t *testing.T) {
-		t.Parallel()
-		c, _ := open(t)
-		l := new(ledger)
-		ids := enqueue(t, c, "q", 300, queue.EnqueueOptions{})
-		w, err := runtime.New(c, serve("q", l.taking(0), handlers.Options{}), runtime.Config{UntilIdle: true, Logger: new(logbook).logger()})
-		must(t, err)
-		must(t, w.Run(t.Context()))
-		l.wantOnce(t, ids...)
-		left, err := c.List(t.Context(), queue.Filter{})
-		must(t, err)
-		if len(left) != 0 {
-			t.Errorf("%d jobs are left", len(left))
-		}
-	})
 }

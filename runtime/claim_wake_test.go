@@ -115,19 +115,4 @@ func TestWakeUp(t *testing.T) {
 		}
 		w.stop(p)
 	})
-
-	t.Run("by_polling_for_a_job_of_another_process", func(t *testing.T) {
-		t.Parallel()
-		c, path := open(t)
-		ran := make(chan int64, 1)
-		background(t, c, serve("q", func(_ context.Context, j *queue.Job) error { ran <- j.ID; return nil }, handlers.Options{}),
-			runtime.Config{PollInterval: 5 * time.Millisecond})
-		other := reopen(t, path)
-		for range 5 {
-			id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
-			if got := receive(t, ran); got != id {
-				t.Errorf("job %d ran, want %d", got, id)
-			}
-		}
-	})
 }

@@ -21,11 +21,12 @@ import (
 	"github.com/alkstore/alkworker/handlers"
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/memory"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 	"github.com/alkstore/alkworker/runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
 
 // world is one database and the processes around it, inside a synctest bubble. The database's clock is far from that of
 // the processes: whoever compares the two fails (T1).
@@ -392,10 +393,10 @@ func open(t *testing.T) (c *queue.Client, path string) {
 	return reopen(t, path), path
 }
 
-// reopen opens the file once more, as another process would.
-func reopen(t *testing.T, path string) *queue.Client {
+// reopen opens the database once more, as another process would.
+func reopen(t *testing.T, dsn string) *queue.Client {
 	t.Helper()
-	c, err := queue.Open(t.Context(), path, &queue.Config{Synchronous: queue.Normal})
+	c, err := queue.Open(t.Context(), dsn, &queue.Config{Synchronous: queue.Normal})
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
 	return c

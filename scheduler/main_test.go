@@ -15,10 +15,11 @@ import (
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/memory"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
 
 // world is one database and the processes around it. Its clock is far from that of the processes: whoever compares the
 // two fails (T1).

@@ -1,0 +1,174 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
+	"github.com/alkstore/alkworker/queue"
+	"github.com/alkstore/alkworker/runtime"
+)
+
+// TestOverStores runs workers over the databases that users have, in real time and with a second process beside them: what
+// the bubbles prove over the store in memory rests on nothing that only that one does.
+func TestOverStores(t *testing.T) {
+	t.Parallel()
+	for store, address := range map[string]func(t *testing.T) (dsn string, ok bool){
+		"sqlite": func(t *testing.T) (string, bool) { return filepath.Join(t.TempDir(), "jobs.db"), true },
+		"postgres": func(t *testing.T) (string, bool) {
+			db, ok := pgtest.New(t)
+			return db.DSN(), ok
+		},
+	} {
+		for _, scenario := range scenarios {
+			t.Run(store+"/"+scenario.name, func(t *testing.T) {
+				t.Parallel()
+				if dsn, ok := address(t); ok {
+					scenario.run(t, reopen(t, dsn), reopen(t, dsn))
+				}
+			})
+		}
+	}
+}
+
+// scenarios have a client for the worker and one of another process.
+var scenarios = []struct {
+	name string
+	run  func(t *testing.T, c, other *queue.Client)
+}{
+	{"a_job_of_another_process_runs", func(t *testing.T, c, other *queue.Client) {
+		ran := make(chan int64, 1)
+		background(t, c, serve("q", func(_ context.Context, j *queue.Job) error { ran <- j.ID; return nil }, handlers.Options{}),
+			runtime.Config{PollInterval: 5 * time.Millisecond})
+		for range 5 {
+			id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
+			if got := receive(t, ran); got != id {
+				t.Errorf("job %d ran, want %d", got, id)
+			}
+		}
+	}},
+	{"a_worker_that_runs_until_idle_leaves_nothing", func(t *testing.T, c, other *queue.Client) {
+		l := new(ledger)
+		ids := enqueue(t, other, "q", 300, queue.EnqueueOptions{})
+		untilIdle(t, c, serve("q", l.taking(0), handlers.Options{}))
+		l.wantOnce(t, ids...)
+		left, err := other.List(t.Context(), queue.Filter{})
+		must(t, err)
+		if len(left) != 0 {
+			t.Errorf("%d jobs are left", len(left))
+		}
+	}},
+	{"two_workers_share_the_jobs", func(t *testing.T, c, other *queue.Client) {
+		l := new(ledger)
+		ids := enqueue(t, c, "q", 2000, queue.EnqueueOptions{})
+		r := serve("q", l.taking(time.Millisecond), handlers.Options{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			untilIdle(t, other, r)
+		}()
+		untilIdle(t, c, r)
+		<-ended
+		l.wantOnce(t, ids...)
+	}},
+	{"what_fails_for_good_is_dead_with_its_attempts", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{MaxAttempts: 2})[0]
+		untilIdle(t, c, serve("q", func(_ context.Context, j *queue.Job) error {
+			return handlers.RetryAfter(0, errors.New([]string{"first", "second"}[j.Attempt-1]))
+		}, handlers.Options{}))
+		job, err := other.Get(t.Context(), id)
+		must(t, err)
+		var history []string
+		for _, f := range job.Failures {
+			history = append(history, f.Error)
+		}
+		if job.State != queue.Dead || !slices.Equal(history, []string{"first", "second"}) {
+			t.Errorf("got a %s job with %q, want a dead one with both attempts", job.State, history)
+		}
+	}},
+	{"a_claim_of_a_process_that_is_gone_is_taken_over", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})[0]
+		if jobs, err := other.Claim(t.Context(), "q", "vanished", 1); err != nil || len(jobs) != 1 {
+			t.Fatalf("claimed %d, %v", len(jobs), err)
+		}
+		ran := make(chan *queue.Job, 1)
+		background(t, c, serve("q", func(_ context.Context, j *queue.Job) error { ran <- j; return nil }, handlers.Options{}),
+			runtime.Config{})
+		if j := receive(t, ran); j.ID != id || j.Attempt != 2 {
+			t.Errorf("job %d ran as attempt %d, want %d as the second", j.ID, j.Attempt, id)
+		}
+	}},
+	{"H8_a_cancelled_job_ends_the_context_of_its_handler", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})[0]
+		began, ended := make(chan struct{}), make(chan error, 1)
+		background(t, c, serve("q", func(ctx context.Context, _ *queue.Job) error {
+			close(began)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		}, handlers.Options{}), runtime.Config{})
+		receive(t, began)
+		if was, err := other.Cancel(t.Context(), id); err != nil || !was[0] {
+			t.Fatalf("cancel: %v, %v", was, err)
+		}
+		if cause := receive(t, ended); !errors.Is(cause, handlers.ErrCancelled) {
+			t.Errorf("the handler's context ended for %v, want %v", cause, handlers.ErrCancelled)
+		}
+	}},
+	{"a_pause_by_another_process_holds_until_the_resume", func(t *testing.T, c, other *queue.Client) {
+		must(t, other.Pause(t.Context(), "paused"))
+		held := enqueue(t, other, "paused", 1, queue.EnqueueOptions{})[0]
+		open := enqueue(t, other, "open", 1, queue.EnqueueOptions{})[0]
+		ran := make(chan int64, 2)
+		h := handlers.HandlerFunc(func(_ context.Context, j *queue.Job) error { ran <- j.ID; return nil })
+		r := serve("paused", h, handlers.Options{})
+		r.Register("open", h, handlers.Options{})
+		background(t, c, r, runtime.Config{})
+		if got := receive(t, ran); got != open {
+			t.Errorf("job %d ran first, want %d of the queue that is not paused", got, open)
+		}
+		must(t, other.Resume(t.Context(), "paused"))
+		if got := receive(t, ran); got != held {
+			t.Errorf("job %d ran, want %d", got, held)
+		}
+	}},
+	{"a_stop_waits_for_what_runs", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
+		began, finish := make(chan struct{}), make(chan struct{})
+		w, err := runtime.New(c, serve("q", func(context.Context, *queue.Job) error {
+			close(began)
+			<-finish
+			return nil
+		}, handlers.Options{}), runtime.Config{Logger: new(logbook).logger()})
+		must(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(t.Context()) }()
+		receive(t, began)
+		w.Stop()
+		if job, err := other.Get(t.Context(), id); err != nil || job == nil || job.State != queue.Processing {
+			t.Errorf("while it runs: got %v, %v, want a processing job", job, err)
+		}
+		close(finish)
+		must(t, receive(t, ended))
+		if job, err := other.Get(t.Context(), id); err != nil || job != nil {
+			t.Errorf("afterwards: got %v, %v, want no job", job, err)
+		}
+	}},
+}
+
+// untilIdle runs a worker until nothing is left to do.
+func untilIdle(t *testing.T, c *queue.Client, r *handlers.Registry) {
+	t.Helper()
+	w, err := runtime.New(c, r, runtime.Config{UntilIdle: true, Logger: new(logbook).logger()})
+	if err == nil {
+		err = w.Run(t.Context())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
