@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -126,5 +125,3 @@ func fill(b *testing.B, s *postgres.Store, n int) {
 		}
 	}
 }
-
-var _ = time.Now
