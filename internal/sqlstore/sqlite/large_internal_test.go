@@ -29,7 +29,7 @@ func TestLargePayloadsAreNotRead(t *testing.T) {
 		{"queues", func(ctx context.Context, t *tx) error { return t.query(ctx, "queues", ignore) }},
 		{"list", func(ctx context.Context, t *tx) error {
 			return t.query(ctx, "list", ignore, sql.Named("before", 1<<60), sql.Named("queue", ""), sql.Named("state", ""),
-				sql.Named("limit", crowd), sql.Named("payload_limit", 0))
+				sql.Named("limit", crowd), sql.Named("window", window), sql.Named("payload_limit", 0))
 		}},
 		{"sweep_of_the_expired", func(ctx context.Context, t *tx) error {
 			var deaths []death

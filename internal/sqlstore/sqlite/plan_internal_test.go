@@ -99,6 +99,17 @@ func TestPlans(t *testing.T) {
 		"sweep_expired":   {live + "COVERING INDEX __alkstore_live_expiry (queue=? AND expires_at>? AND expires_at<?)"},
 		"sweep_repair":    {live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at=?)"},
 		"sweep_retention": {dead + "INDEX __alkstore_dead_retention (queue=? AND <expr><?)"},
+		"list": {
+			live + "INTEGER PRIMARY KEY (rowid<?)",
+			live + "INTEGER PRIMARY KEY (rowid<?)",
+			live + "COVERING INDEX __alkstore_live_ready (queue=?)",
+			live + "COVERING INDEX __alkstore_live_leases (queue>?)",
+			live + "COVERING INDEX __alkstore_live_leases (queue=?)",
+			byID,
+			dead + "INTEGER PRIMARY KEY (rowid<?)",
+			dead + "COVERING INDEX __alkstore_dead_queue (queue=? AND id<?)",
+			byID,
+		},
 		"queues": {
 			live + "COVERING INDEX __alkstore_live_ready", // the first entry
 			live + "COVERING INDEX __alkstore_live_ready (queue>?)",

@@ -40,6 +40,9 @@ func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err er
 	return row, nil
 }
 
+// window is how many of the newest jobs are worth a look before an index is asked for those of one queue.
+const window = 2000
+
 // ListJobs implements [sqlstore.Jobs].
 func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstore.Row, err error) {
 	if f.Limit < 1 {
@@ -61,7 +64,7 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 			return err
 		},
 			sql.Named("before", before), sql.Named("queue", f.Queue), sql.Named("state", string(f.State)),
-			sql.Named("limit", f.Limit), sql.Named("payload_limit", f.PayloadLimit),
+			sql.Named("limit", f.Limit), sql.Named("window", max(window, f.Limit)), sql.Named("payload_limit", f.PayloadLimit),
 		)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ func readRules() []rule {
 	return []rule{
 		{name: "D3_list_is_newest_first_in_pages", test: listPages},
 		{name: "D3_list_by_queue_and_state", test: listFilters},
+		{name: "K94_list_finds_what_is_rare_among_the_newest", test: listRare},
 		{name: "D3_a_page_does_not_move_when_jobs_come_and_go", test: listStable},
 		{name: "K92_list_shows_the_beginning_of_a_payload", test: listPreview},
 		{name: "D3_listed_rows_have_every_field_but_the_history", test: listFields},
@@ -71,9 +72,12 @@ func listPages(e *env) {
 	same(e, "before an id that is not there", rowIDs(e.list(sqlstore.Filter{Limit: 3, Before: 1 << 40})), ids[:3])
 }
 
-func listFilters(e *env) {
-	ids := e.mixture()
-	for _, queue := range []string{"", "mail", "other", "none"} {
+func listFilters(e *env) { e.filtered(e.mixture(), "", "mail", "other", "none") }
+
+// filtered fails unless lists of these queues, by state or not, are what there is of these jobs.
+func (e *env) filtered(ids []int64, queues ...string) {
+	e.Helper()
+	for _, queue := range queues {
 		for _, state := range []sqlstore.State{"", sqlstore.Pending, sqlstore.Processing, sqlstore.Dead} {
 			want := []int64{}
 			for _, id := range ids {
@@ -90,6 +94,22 @@ func listFilters(e *env) {
 			}
 		}
 	}
+}
+
+// listRare looks for jobs that have a crowd of newer ones before them, all of which are in process.
+func listRare(e *env) {
+	const crowd = 2500
+	ids := e.mixture()
+	e.enqueue(jobs(crowd, newJob("crowd"))...)
+	e.claim("crowd", crowd)
+	e.filtered(ids, "mail", "other", "none")
+	pending := []int64{}
+	for _, id := range ids {
+		if e.get(id).State == sqlstore.Pending {
+			pending = append(pending, id)
+		}
+	}
+	same(e, "pending jobs of all queues", rowIDs(e.list(sqlstore.Filter{State: sqlstore.Pending, Limit: 100})), pending)
 }
 
 func listStable(e *env) {
