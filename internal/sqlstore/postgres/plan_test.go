@@ -50,13 +50,18 @@ var hot = map[string]map[string]any{
 	"queues":           {},
 }
 
-// planOf explains a statement as a connection of a store sees it.
+// planOf explains a hot statement as a connection of a store sees it.
 func planOf(t *testing.T, conn *pgx.Conn, s *postgres.Store, name string, analyze bool) string {
+	t.Helper()
+	return explain(t, conn, s, name, hot[name], analyze)
+}
+
+func explain(t *testing.T, conn *pgx.Conn, s *postgres.Store, name string, args map[string]any, analyze bool) string {
 	t.Helper()
 	text, params := s.Text(name)
 	values := make([]any, len(params))
 	for i, p := range params {
-		values[i] = hot[name][p]
+		values[i] = args[p]
 	}
 	how := "EXPLAIN "
 	if analyze {
@@ -136,6 +141,21 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	})
+	for name, settings := range map[string]string{"directly": ours, "through_a_pooler": "SET jit = on"} {
+		t.Run("K94_a_page_reads_little_"+name, func(t *testing.T) {
+			conn := connect(t, db, settings)
+			for _, queue := range []string{"", "q", "none"} {
+				for _, state := range []string{"", "pending", "processing", "dead"} {
+					plan := explain(t, conn, s, "list", map[string]any{
+						"queue": queue, "state": state, "before": int64(math.MaxInt64), "limit": 100, "window": 2000, "payload_limit": 100,
+					}, true)
+					if n := hits(t, plan); n > 1500 {
+						t.Errorf("queue %q, state %q: got %d buffers\n%s", queue, state, n, plan)
+					}
+				}
+			}
+		})
+	}
 }
 
 // ours is what dsn.go sets.

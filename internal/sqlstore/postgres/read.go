@@ -27,6 +27,9 @@ func (s *Store) GetJob(ctx context.Context, id int64) (found *sqlstore.Row, err 
 	return found, nil
 }
 
+// window is how many of the newest jobs are worth a look before an index is asked for those of one queue.
+const window = 2000
+
 // ListJobs implements [sqlstore.Jobs].
 func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstore.Row, err error) {
 	before := f.Before
@@ -34,7 +37,7 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 		before = math.MaxInt64
 	}
 	err = s.reading(ctx, slow, step{"list", args{
-		"before": before, "queue": f.Queue, "state": string(f.State), "limit": max(f.Limit, 0),
+		"before": before, "queue": f.Queue, "state": string(f.State), "limit": max(f.Limit, 0), "window": max(window, f.Limit),
 		"payload_limit": int32(min(max(f.PayloadLimit, 0), math.MaxInt32)),
 	}, collect(&page)})
 	return unlessFailed(page, fail("list", f.Queue, 0, err))
