@@ -101,6 +101,7 @@ func (c *Config) resolve() (Config, error) {
 type Client struct {
 	store sqlstore.Store
 	cfg   Config
+	tally tally
 
 	closeOnce sync.Once
 	closeErr  error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -84,42 +83,6 @@ func (c *Client) List(ctx context.Context, f Filter) ([]*Job, error) {
 		return nil, failed(op, f.Queue, 0, err)
 	}
 	return jobsOf(rows), nil
-}
-
-// Stats counts one queue.
-type Stats struct {
-	Queue       string
-	Ready       int           // pending and due
-	Delayed     int           // pending and not yet due
-	Processing  int           // claimed, also when the claim has lapsed
-	Dead        int           // in the dead letters
-	OldestReady time.Duration // how long the longest-ready job has waited; zero if none is ready
-	Workers     int           // announced and not lapsed
-	Paused      bool
-}
-
-// Stats has one element for each queue that has jobs, a worker or a pause, ordered by name.
-func (c *Client) Stats(ctx context.Context) ([]Stats, error) {
-	rows, err := c.store.Stats(ctx)
-	if err != nil {
-		return nil, failed("stats", "", 0, err)
-	}
-	stats := make([]Stats, len(rows))
-	for i, r := range rows {
-		stats[i] = Stats{
-			Queue:      r.Queue,
-			Ready:      clampInt(r.Ready),
-			Delayed:    clampInt(r.Delayed),
-			Processing: clampInt(r.Processing),
-			Dead:       clampInt(r.Dead),
-			Workers:    clampInt(r.Workers),
-			Paused:     r.Paused,
-		}
-		if r.OldestReadyS != nil {
-			stats[i].OldestReady = duration(*r.OldestReadyS)
-		}
-	}
-	return stats, nil
 }
 
 // Queues names every queue that has jobs, dead ones included, ordered by name.
