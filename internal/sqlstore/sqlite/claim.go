@@ -22,14 +22,20 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 }
 
 func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error) {
-	var paused bool
-	if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
+	levels, err := t.levels(ctx, c)
+	if err != nil {
 		return nil, err
+	}
+	if len(levels) == 0 { // maybe because of that
+		var paused bool
+		if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
+			return nil, err
+		}
 	}
 	if err := t.buryExhausted(ctx, c); err != nil {
 		return nil, err
 	}
-	rows, allReady, err := t.claimable(ctx, c)
+	rows, allReady, err := t.claimable(ctx, c, levels)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -56,11 +62,11 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 }
 
 // claimable is what a claim hands out, in order (C2), and whether ready has found all of it.
-func (t *tx) claimable(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, allReady bool, err error) {
-	if c.Kind != sqlstore.OnlySuspects {
-		if rows, err = t.ready(ctx, c); err != nil || c.Kind == sqlstore.OnlyProven {
-			return rows, true, err
-		}
+func (t *tx) claimable(
+	ctx context.Context, c sqlstore.Claim, levels []any,
+) (rows []sqlstore.Row, allReady bool, err error) {
+	if rows, err = t.ready(ctx, c, levels); err != nil || c.Kind == sqlstore.OnlyProven {
+		return rows, true, err
 	}
 	suspects, err := t.claimed(ctx, "claim_suspects", c, c.Limit)
 	if err != nil || len(suspects) == 0 {
@@ -73,23 +79,33 @@ func (t *tx) claimable(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.R
 	return rows[:min(len(rows), int(c.Limit))], false, nil
 }
 
-// ready is claimable for jobs whose claims have never lapsed.
-func (t *tx) ready(ctx context.Context, c sqlstore.Claim) (rows []sqlstore.Row, err error) {
-	var priorities []any // SQLite keeps whatever a hand edit puts there
+// levels are the priorities in which jobs are ready, the highest first; none for a claim of suspects, and none while the
+// queue is paused.
+func (t *tx) levels(ctx context.Context, c sqlstore.Claim) (priorities []any, err error) {
+	if c.Kind == sqlstore.OnlySuspects {
+		return nil, nil
+	}
 	err = t.query(ctx, "claim_levels", func(levels *sql.Rows) error {
-		priorities = append(priorities, nil)
+		priorities = append(priorities, nil) // SQLite keeps whatever a hand edit puts there
 		return levels.Scan(&priorities[len(priorities)-1])
 	}, sql.Named("queue", c.Queue), sql.Named("now", t.now))
-	for _, priority := range priorities {
+	return priorities, err
+}
+
+// ready is claimable for jobs whose claims have never lapsed.
+func (t *tx) ready(ctx context.Context, c sqlstore.Claim, levels []any) (rows []sqlstore.Row, err error) {
+	for _, priority := range levels {
 		left := c.Limit - int64(len(rows))
-		if err != nil || left == 0 {
+		if left == 0 {
 			break
 		}
-		var more []sqlstore.Row
-		more, err = t.claimed(ctx, "claim_ready", c, left, sql.Named("priority", priority))
+		more, err := t.claimed(ctx, "claim_ready", c, left, sql.Named("priority", priority))
+		if err != nil {
+			return nil, err
+		}
 		rows = append(rows, more...)
 	}
-	return unlessFailed(rows, err)
+	return rows, nil
 }
 
 // claimed reads up to so many jobs as they will be once they are claimed.
