@@ -27,13 +27,14 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 		first = s.claimProven
 	}
 	rows, err = s.claim(ctx, c, h, first)
-	again := !h.whole && c.Kind != sqlstore.OnlySuspects
-	none := len(rows) == 0 && c.Kind == sqlstore.OnlyProven // which tells little: see claim_proven.sql
-	if err == nil && int64(len(rows)) < c.Limit && (none || again && s.frontiers.lookAgain(c.Queue)) {
+	short := err == nil && int64(len(rows)) < c.Limit
+	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue)
+	blind := short && len(rows) == 0 && c.Kind == sqlstore.OnlyProven // it saw not even why: see claim_proven.sql
+	if again || blind {
 		rest := c
 		rest.Limit -= int64(len(rows))
 		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
-		if again && s.frontiers.lookAgain(c.Queue) {
+		if again {
 			h = h.behind()
 		}
 		for _, r := range rows { // or it may have died already and been brought back

@@ -87,7 +87,7 @@ const longestLease = 1_000_000_000_000
 
 // next reads one more row.
 func (p *provenRow) next(row scanner) (r sqlstore.Row, err error) {
-	if err = row.Scan(p.to...); err != nil {
+	if err := row.Scan(p.to...); err != nil {
 		return r, err
 	}
 	times := &struct{ claimed, deadline, expires, retention, scheduledFor int64 }{
