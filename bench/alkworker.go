@@ -172,6 +172,10 @@ const (
 
 // fill brings the database into one of those states with n jobs.
 func (a *alkworker) fill(ctx context.Context, state string, n int) error {
+	rest := 0
+	if a.place.Server != "" {
+		n, rest = min(n, 1), n-1
+	}
 	o := queue.EnqueueOptions{VisibilityTimeout: 24 * time.Hour} // outlives the run
 	switch state {
 	case caseDelayed:
@@ -206,7 +210,10 @@ func (a *alkworker) fill(ctx context.Context, state string, n int) error {
 		}
 		done += chunk
 	}
-	return nil
+	if rest <= 0 {
+		return nil
+	}
+	return multiply(ctx, a.place.Server, state == caseDead, rest)
 }
 
 // timeClaims enqueues a batch, claims as many, and ends them, over and over; only the claim is timed. What the database

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) (err error) {
 	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; the table of the issue needs 10m")
 	workList := flags.String("work", "all", "comma-separated, W1 to W13")
 	peerList := flags.String("peers", "all", "comma-separated names, each with its variants, or none; "+
-		"ours on a file always run, alkworker-pg like a peer")
+		"ours on a file run as well, unless only ours are named; alkworker-pg like a peer")
 	dir := flags.String("dir", "", "where to put databases, on the disk to be measured; empty: the temporary directory")
 	jsonPath := flags.String("json", "",
 		"file for the report as JSON, written after each measurement; -: to standard output at the end")
@@ -124,8 +124,9 @@ func choose(workList, peerList string) (s selection, err error) {
 			err = errors.Join(err, fmt.Errorf("there is no peer %q", name))
 		}
 	}
+	oursAlone := len(wanted) > 0 && !slices.ContainsFunc(subjects(), func(p *Spec) bool { return wanted[p.Name] && p.Kind != Ours })
 	for _, p := range subjects() {
-		if p.Kind == Ours && p.Server == NoServer || wanted[p.Name] {
+		if p.Kind == Ours && p.Server == NoServer && !oursAlone || wanted[p.Name] {
 			s.subjects = append(s.subjects, p)
 		}
 	}

@@ -162,6 +162,7 @@ func TestChoose(t *testing.T) {
 			wantSubjects: []string{"alkworker", "alkworker-normal", "goqite", "goqite-1ms", "goqite-default", "asynq-always"}},
 		{works: "W4", peers: "alkworker-pg,river-pg-1ms", wantWorks: []string{"W4"},
 			wantSubjects: []string{"alkworker", "alkworker-normal", "alkworker-pg", "river-pg-1ms"}},
+		{works: "W10", peers: "alkworker-pg", wantWorks: []string{"W10"}, wantSubjects: []string{"alkworker-pg"}},
 	} {
 		s, err := choose(c.works, c.peers)
 		if err != nil {

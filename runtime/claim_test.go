@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -47,6 +48,23 @@ func TestClaim(t *testing.T) {
 		}
 		if running, most := w.ledger.count(); running != 16 || most != 16 {
 			w.Errorf("%d handlers run, %d at most, want 16", running, most)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "one_claim_does_not_take_all_of_many_slots", func(w *world) {
+		w.enqueue("q", 1200, queue.EnqueueOptions{})
+		p := w.start(runtime.Config{Concurrency: 1000}, serve("q", w.ledger.taking(time.Minute), handlers.Options{}))
+		w.pass(time.Second)
+		var asked []int
+		for _, c := range p.store.made("claim") {
+			asked = append(asked, c.n)
+		}
+		if !slices.Equal(asked, []int{500, 500}) {
+			w.Errorf("claims asked for %d jobs, want 500 and, while they run, 500 more", asked)
+		}
+		if running, _ := w.ledger.count(); running != 1000 {
+			w.Errorf("%d handlers run, want 1000", running)
 		}
 		w.stop(p)
 	})

@@ -22,18 +22,26 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 		return nil, fail("claim from", c.Queue, 0, s.using(ctx, prompt, func(context.Context) error { return nil }))
 	}
 	h := s.frontiers.forClaim(c.Queue)
-	rows, err = s.claim(ctx, c, h)
-	if c.Kind != sqlstore.OnlySuspects && err == nil && !h.whole && int64(len(rows)) < c.Limit &&
-		s.frontiers.lookAgain(c.Queue) {
+	first := s.claimAny
+	if c.Kind == sqlstore.OnlyProven {
+		first = s.claimProven
+	}
+	rows, err = s.claim(ctx, c, h, first)
+	short := err == nil && int64(len(rows)) < c.Limit
+	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue)
+	blind := short && len(rows) == 0 && c.Kind == sqlstore.OnlyProven // it saw not even why: see claim_proven.sql
+	if again || blind {
 		rest := c
 		rest.Limit -= int64(len(rows))
 		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
-		whole := h.behind()
+		if again {
+			h = h.behind()
+		}
 		for _, r := range rows { // or it may have died already and been brought back
-			whole.taken = append(whole.taken, r.ID)
+			h.taken = append(h.taken, r.ID)
 		}
 		var more []sqlstore.Row
-		more, err = s.claim(ctx, rest, whole)
+		more, err = s.claim(ctx, rest, h, s.claimAny)
 		if len(rows) > 0 {
 			err = nil // these are ours; whatever was wrong will be so the next time
 		}
@@ -46,30 +54,19 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
 }
 
-// claim makes one claim and learns from it. Nearly all are of proven jobs in queues without spent ones, which takes one
-// statement that does not care for the others.
-func (s *Store) claim(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, err error) {
-	began := time.Now()
-	if c.Kind == sqlstore.OnlyProven {
-		rows, saw, err := s.claimProven(ctx, c, h)
-		if err != nil || !saw.spent {
-			return s.learn(c, h, began, saw, rows, err)
-		}
-	}
-	rows, saw, err := s.claimAny(ctx, c, h)
-	return s.learn(c, h, began, saw, rows, err)
-}
-
 // sight is what a claim saw of its queue besides jobs.
 type sight struct {
-	now   int64
-	open  bool // not paused
-	spent bool // there may be jobs without attempts left, so that nothing was claimed
+	now  int64
+	open bool // not paused
 }
 
-func (s *Store) learn(
-	c sqlstore.Claim, h hint, began time.Time, saw sight, rows []sqlstore.Row, err error,
+// claim makes one claim by a statement and learns from it.
+func (s *Store) claim(
+	ctx context.Context, c sqlstore.Claim, h hint,
+	by func(context.Context, sqlstore.Claim, hint) ([]sqlstore.Row, sight, error),
 ) ([]sqlstore.Row, error) {
+	began := time.Now()
+	rows, saw, err := by(ctx, c, h)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +76,23 @@ func (s *Store) learn(
 	return rows, nil
 }
 
+// claimProven is what nearly all claims are: of proven jobs in a queue without spent ones. Without jobs it has seen nothing.
 func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	claimant := cleaned(c.Claimant)
+	p := newProvenRow(c.Queue, claimant)
 	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
 		rows = nil
-		p, claimant := newProvenRow(), cleaned(c.Claimant)
 		return t.run(ctx, step{"claim_proven", args{
 			"queue": c.Queue, "claimant": claimant, "limit": c.Limit, "priorities": h.priorities,
-			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom, "taken": h.taken,
+			"run_ats": h.runAts, "ids": h.ids, "lease_from": h.leaseFrom,
 		}, func(row scanner) error {
-			r, there, err := p.next(row)
-			saw = p.saw
-			if there {
-				r.Queue, r.Claimant = c.Queue, claimant
-				rows = append(rows, r)
-			}
+			r, err := p.next(row)
+			rows = append(rows, r)
 			return err
 		}})
 	})
-	return rows, saw, err
+	inOrder(rows)
+	return rows, sight{now: p.now, open: len(rows) > 0}, err
 }
 
 func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {

@@ -71,7 +71,7 @@ func (s *Store) LookAgain(queue string) {
 	s.frontiers.mu.Lock()
 	defer s.frontiers.mu.Unlock()
 	f := s.frontiers.of(queue)
-	f.settled, f.looked = f.doubts, pace{last: time.Now().Add(time.Hour)}
+	f.settled, f.looked, f.short = f.doubts, pace{last: time.Now().Add(time.Hour)}, false
 }
 
 // LeastPatience is how long a call waits for its answer at least.

@@ -39,6 +39,17 @@ func (b batch) fences() []int64 {
 	return column(b, func(i int) int64 { return b.handles[i].Fence })
 }
 
+// fence is that of all claims, or nil if they have not the same.
+func (b batch) fence() *int64 {
+	first := b.handles[0].Fence
+	for _, h := range b.handles {
+		if h.Fence != first {
+			return nil
+		}
+	}
+	return &first
+}
+
 // column is the array of what value says for each place, in the order of the batch.
 func column[T any](b batch, value func(place int) T) []T {
 	all := make([]T, len(b.order))
@@ -106,7 +117,21 @@ func (s *Store) AckBatchTx(ctx context.Context, outer sqlstore.Tx, handles []sql
 
 func (t *tx) ack(ctx context.Context, handles []sqlstore.Handle) ([]bool, error) {
 	b := batchOf(handles, self)
-	named, err := held(ctx, t, b, "ack", nil)
+	named := make(map[sqlstore.Handle]bool, len(handles))
+	err := t.run(ctx, step{"ack", args{"ids": b.ids(), "fences": b.fences(), "fence": b.fence()}, func(row scanner) error {
+		var id, fence *int64
+		if err := row.Scan(&id, &fence); err != nil {
+			return err
+		}
+		if id != nil && fence != nil {
+			named[sqlstore.Handle{ID: *id, Fence: *fence}] = true
+			return nil
+		}
+		for _, h := range b.handles {
+			named[h] = true
+		}
+		return nil
+	}})
 	return b.once(named), err
 }
 

@@ -60,6 +60,7 @@ type frontier struct {
 	doubts    int            // how often it was said that something may be behind a mark
 	settled   int            // as many doubts were there when the last look from the beginning began
 	looked    pace
+	short     bool  // the last claim found less than it asked for, as the next one may
 	leaseFrom int64 // no deadline of a claim is earlier
 	leases    pace
 }
@@ -133,7 +134,8 @@ func (fs *frontiers) forClaim(queue string) hint {
 	}
 	f, now := fs.of(queue), time.Now()
 	h := f.hint()
-	if f.doubts > f.settled || f.looked.due(now, soonestLook) {
+	// A claim that expects to find too little looks from the beginning at once, and need not look again.
+	if f.doubts > f.settled || f.looked.due(now, soonestLook) || f.short && f.looked.cost <= dearLook {
 		h = h.behind()
 	}
 	if f.leases.due(now, time.Second) {
@@ -170,6 +172,7 @@ func (fs *frontiers) claimed(c sqlstore.Claim, h hint, began time.Time, now int6
 	if c.Kind == sqlstore.OnlySuspects {
 		return
 	}
+	f.short = !enough
 	lowest := int64(math.MaxInt64)
 	reached := make(map[int64]mark)
 	for _, r := range rows {

@@ -43,7 +43,7 @@ func TestFrontier(t *testing.T) {
 		t.Errorf("second claim: got %+v, want marks %v", h, want)
 	}
 
-	learn(h, claimOf(5, sqlstore.OnlyProven), 101, row(5, 95, 9))
+	learn(h, claimOf(1, sqlstore.OnlyProven), 101, row(5, 95, 9))
 	if got := marksOf(fs.forClaim("q"))[5]; got != (mark{95, 9}) {
 		t.Errorf("mark after another claim: got %v", got)
 	}
@@ -64,8 +64,8 @@ func TestFrontier(t *testing.T) {
 		t.Error("after a doubt during a claim: got no look from the beginning")
 	}
 	learn(h, claimOf(9, sqlstore.OnlyProven), 102)
-	h = fs.forClaim("q")
-	if got := marksOf(h); h.whole || got[5] != (mark{92, 4}) {
+	h = fs.of("q").hint()
+	if got := marksOf(h); got[5] != (mark{92, 4}) {
 		t.Errorf("marks: got %v, want the place of what was found behind", got)
 	}
 	if _, ok := marksOf(h)[0]; ok {
@@ -79,6 +79,21 @@ func TestFrontier(t *testing.T) {
 	learn(fs.forClaim("q"), claimOf(1, sqlstore.AnyJob), 103, lapsed)
 	if _, ok := marksOf(fs.forClaim("q"))[5]; ok {
 		t.Error("a look that stopped at a lapsed job has confirmed the mark of its priority")
+	}
+
+	// After a claim that found too little the next one looks from the beginning, unless that has been dear.
+	learn(fs.forClaim("q"), claimOf(2, sqlstore.OnlyProven), 103, row(5, 96, 10))
+	if !fs.forClaim("q").whole {
+		t.Error("after a claim that found too little: got no look from the beginning")
+	}
+	fs.of("q").looked = pace{time.Now(), 2 * dearLook}
+	if fs.forClaim("q").whole {
+		t.Error("after a claim that found too little, and a dear look: got another look from the beginning")
+	}
+	fs.of("q").looked.cost = 0
+	learn(fs.forClaim("q"), claimOf(1, sqlstore.OnlyProven), 103, row(5, 96, 11))
+	if fs.forClaim("q").whole {
+		t.Error("after a claim that found enough: got a look from the beginning")
 	}
 
 	// Deadlines: only what lapsed long ago is behind, and only once a claim has had all of it.

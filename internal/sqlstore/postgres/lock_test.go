@@ -80,28 +80,38 @@ func TestLockedRows(t *testing.T) {
 		}
 		must(s.Cancel(t.Context(), []int64{h.ID}))(t)
 	})
-	t.Run("C1_a_claim_passes_over_what_others_have_locked", func(t *testing.T) {
-		fresh := enqueue(t, s, jobs(3, newJob("q"))...)
-		tx := begin(t, beside)
-		if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", fresh[0]); err != nil {
-			t.Fatal(err)
-		}
-		if got := ids(claim(t, s, "q", 2)); len(got) != 2 || got[0] != fresh[1] || got[1] != fresh[2] {
-			t.Errorf("claimed: got %v, want %v", got, fresh[1:])
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		var got []int64
-		until(t, "a claim once it is free", func() bool { // it lies behind what was claimed: on a slow server not at once
-			got = ids(claim(t, s, "q", 2))
-			return len(got) > 0
+	for name, kind := range map[string]sqlstore.ClaimKind{
+		"C1_a_claim_passes_over_what_others_have_locked": sqlstore.AnyJob,
+		"C1_so_does_a_claim_of_proven_jobs":              sqlstore.OnlyProven,
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := func(limit int64) []int64 {
+				c := claimOf("q", limit)
+				c.Kind = kind
+				return ids(must(s.ClaimBatch(t.Context(), c))(t))
+			}
+			fresh := enqueue(t, s, jobs(3, newJob("q"))...)
+			tx := begin(t, beside)
+			if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", fresh[0]); err != nil {
+				t.Fatal(err)
+			}
+			if got := claim(2); len(got) != 2 || got[0] != fresh[1] || got[1] != fresh[2] {
+				t.Errorf("claimed: got %v, want %v", got, fresh[1:])
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			until(t, "a claim once it is free", func() bool { // it lies behind what was claimed: on a slow server not at once
+				got = claim(2)
+				return len(got) > 0
+			})
+			if len(got) != 1 || got[0] != fresh[0] {
+				t.Errorf("claimed once it is free: got %v, want %v", got, fresh[:1])
+			}
+			must(s.Cancel(t.Context(), fresh))(t)
 		})
-		if len(got) != 1 || got[0] != fresh[0] {
-			t.Errorf("claimed once it is free: got %v, want %v", got, fresh[:1])
-		}
-		must(s.Cancel(t.Context(), fresh))(t)
-	})
+	}
 	t.Run("what_has_to_wait_for_a_row_is_busy_after_a_while", func(t *testing.T) {
 		enqueue(t, s, newJob("q"))
 		h := hold(t, s, "q")

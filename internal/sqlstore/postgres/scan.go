@@ -60,37 +60,44 @@ func (n number) keep(in *int64) *int64 {
 	return in
 }
 
-// provenRow reads the rows of claim_proven.sql one after the other. They leave out what is the same for all.
+// provenRow reads the rows of claim_proven.sql one after the other. They leave out what is the same for all, and what
+// follows from the rest.
 type provenRow struct {
-	to []any
+	queue, claimant string
 
-	saw                                                                    sight
-	id, priority, runAt, deadline, attempts, maxAttempts, created, expires number
-	visibility, backoff, retention, fence, scheduledFor                    number
-	payload                                                                []byte
-	lastError, schedule                                                    *string
+	to                                                           []any
+	now                                                          int64
+	id, priority, runAt, attempts, maxAttempts, created, expires number
+	visibility, backoff, retention, fence, scheduledFor          number
+	payload                                                      []byte
+	lastError, schedule                                          *string
 }
 
-func newProvenRow() *provenRow {
-	p := new(provenRow)
+func newProvenRow(queue, claimant string) *provenRow {
+	p := &provenRow{queue: queue, claimant: claimant}
 	p.to = []any{
-		&p.saw.now, &p.saw.open, &p.saw.spent, &p.id, &p.payload, &p.priority, &p.runAt, &p.deadline, &p.attempts,
-		&p.maxAttempts, &p.created, &p.expires, &p.visibility, &p.backoff, &p.retention, &p.fence, &p.lastError,
-		&p.schedule, &p.scheduledFor,
+		&p.now, &p.id, &p.payload, &p.priority, &p.runAt, &p.attempts, &p.maxAttempts, &p.created, &p.expires, &p.visibility,
+		&p.backoff, &p.retention, &p.fence, &p.lastError, &p.schedule, &p.scheduledFor,
 	}
 	return p
 }
 
-// next reads one more row; false if it has no job.
-func (p *provenRow) next(row scanner) (r sqlstore.Row, there bool, err error) {
-	if err = row.Scan(p.to...); err != nil || !p.id.there {
-		return r, false, err
+// longestLease is what claim_proven.sql makes of a longer one.
+const longestLease = 1_000_000_000_000
+
+// next reads one more row.
+func (p *provenRow) next(row scanner) (r sqlstore.Row, err error) {
+	if err := row.Scan(p.to...); err != nil {
+		return r, err
 	}
-	times := &struct{ claimed, deadline, expires, retention, scheduledFor int64 }{claimed: p.saw.now}
+	times := &struct{ claimed, deadline, expires, retention, scheduledFor int64 }{
+		claimed: p.now, deadline: p.now + min(p.visibility.n, longestLease),
+	}
 	r = sqlstore.Row{
-		ID: p.id.n, State: sqlstore.Processing, Payload: p.payload, PayloadSize: int64(len(p.payload)), Priority: p.priority.n,
-		RunAt: p.runAt.n, ClaimedAt: &times.claimed, ClaimExpiresAt: p.deadline.keep(&times.deadline), Attempts: p.attempts.n,
-		CreatedAt: p.created.n, ExpiresAt: p.expires.keep(&times.expires), Fence: p.fence.n, LastError: p.lastError,
+		ID: p.id.n, Queue: p.queue, State: sqlstore.Processing, Payload: p.payload, PayloadSize: int64(len(p.payload)),
+		Priority: p.priority.n, RunAt: p.runAt.n, Claimant: p.claimant, ClaimedAt: &times.claimed,
+		ClaimExpiresAt: &times.deadline, Attempts: p.attempts.n, CreatedAt: p.created.n,
+		ExpiresAt: p.expires.keep(&times.expires), Fence: p.fence.n, LastError: p.lastError,
 		ScheduledFor: p.scheduledFor.keep(&times.scheduledFor),
 		Stamps: sqlstore.Stamps{
 			VisibilityTimeoutS: p.visibility.n, MaxAttempts: p.maxAttempts.n, BackoffBaseS: p.backoff.n,
@@ -100,7 +107,7 @@ func (p *provenRow) next(row scanner) (r sqlstore.Row, there bool, err error) {
 	if p.schedule != nil {
 		r.Schedule = *p.schedule
 	}
-	return r, true, nil
+	return r, nil
 }
 
 // cleaned is a text as the server takes it: it refuses NUL and what is not UTF-8, and a text must never stand in the way of

@@ -13,7 +13,9 @@ func claimRules() []rule {
 	return []rule{
 		{name: "C1_hands_out_at_most_the_limit_of_one_queue", test: claimLimit},
 		{name: "C6_a_claim_of_no_jobs_buries_none", test: claimNothing},
-		{name: "C2_order_is_priority_then_ready_time_then_id", test: claimOrder},
+		{name: "C2_order_is_priority_then_ready_time_then_id", test: func(e *env) { claimOrder(e, sqlstore.AnyJob) }},
+		{name: "C2_so_it_is_for_proven_jobs", test: func(e *env) { claimOrder(e, sqlstore.OnlyProven) }},
+		{name: "C4_each_kind_of_claim_hands_out_what_is_stored", test: claimedRows},
 		{name: "C2_a_ready_job_is_found_among_many_that_are_not", test: claimAmongDelayed},
 		{name: "C2_lapsed_jobs_take_their_place_in_the_order", test: claimOrderOfLapsed},
 		{name: "C3_a_delayed_job_is_not_handed_out_early", test: notEarly},
@@ -38,7 +40,7 @@ func claimLimit(e *env) {
 	e.states(sqlstore.Pending, other)
 }
 
-func claimOrder(e *env) {
+func claimOrder(e *env, kind sqlstore.ClaimKind) {
 	seed := rand.Uint64()
 	e.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -59,9 +61,34 @@ func claimOrder(e *env) {
 	})
 	got := []int64{}
 	for _, limit := range []int64{1, 2, 50, 1, 30, n} { // pages of one order
-		got = append(got, rowIDs(e.claim("mail", limit))...)
+		got = append(got, e.claimKind(kind, limit)...)
 	}
 	same(e, "jobs in claim order", got, rowIDs(want))
+}
+
+func claimedRows(e *env) {
+	plain := newJob("mail")
+	full := newJob("mail")
+	full.Payload, full.Priority, full.ExpiresS = []byte{0, 255}, 3, new(int64(900))
+	full.Stamps = sqlstore.Stamps{VisibilityTimeoutS: 77, MaxAttempts: 9, BackoffBaseS: 8}
+	tried := newJob("mail")
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlyProven} {
+		e.enqueue(tried)
+		e.retry(sqlstore.Retrial{Handle: handle(e.claimOne("mail")), Error: "no answer"})
+		e.enqueue(plain, full)
+		c := claimOf("mail", 10)
+		c.Kind = kind
+		rows, err := e.store.ClaimBatch(e.Context(), c)
+		e.ok(err)
+		same(e, "claimed", len(rows), 3)
+		for _, got := range rows {
+			want := e.get(got.ID)
+			want.Failures = nil // which a claim does not read
+			same(e, "claimed row", got, want)
+			same(e, "deadline", *got.ClaimExpiresAt, e.now()+got.Stamps.VisibilityTimeoutS)
+			e.ack(handle(got))
+		}
+	}
 }
 
 func claimAmongDelayed(e *env) {

@@ -9,6 +9,7 @@ import (
 func handleRules() []rule {
 	return []rule{
 		{name: "H2_ack_deletes_the_job", test: ackDeletes},
+		{name: "H2_ack_of_many_says_which_of_them_held", test: ackMany},
 		{name: "H2_ack_is_part_of_the_callers_transaction", test: ackTx, needs: hasTx},
 		{name: "H2_ack_in_a_transaction_is_refused_without_the_claim", test: ackTxRefused, needs: hasTx},
 		{name: "H3_heartbeat_moves_the_deadline_and_nothing_else", test: heartbeatMoves},
@@ -33,6 +34,30 @@ func ackDeletes(e *env) {
 	same(e, "ack again", e.ack(h), []bool{false})
 	same(e, "requeue", e.requeue(h.ID), []bool{false})
 	e.states(sqlstore.Pending, kept)
+}
+
+func ackMany(e *env) {
+	e.enqueue(jobs(6, newJob("mail"))...)
+	var first, second []sqlstore.Handle
+	for i, r := range e.claim("mail", 6) {
+		if i%2 == 0 {
+			same(e, "release", e.release(handle(r)), []bool{true})
+		} else {
+			first = append(first, handle(r))
+		}
+	}
+	for _, r := range e.claim("mail", 6) {
+		second = append(second, handle(r))
+	}
+	other := func(h sqlstore.Handle) sqlstore.Handle { h.Fence = 3 - h.Fence; return h }
+	// The fence of each is that of another one in the batch.
+	same(e, "ack of the fences of others", e.ack(other(first[0]), other(second[0])), []bool{false, false})
+	same(e, "ack of one fence, not all held", e.ack(first[0], other(second[0]), first[0]), []bool{true, false, false})
+	same(e, "ack of several fences, not all held", e.ack(second[0], other(first[1]), first[1], first[0]), []bool{true, false, true, false})
+	same(e, "ack of several fences, all held", e.ack(second[1], first[2]), []bool{true, true})
+	e.states(sqlstore.Processing, second[2].ID)
+	same(e, "ack of the last one twice", e.ack(second[2], second[2]), []bool{true, false})
+	e.gone(first[0].ID, first[1].ID, first[2].ID, second[0].ID, second[1].ID, second[2].ID)
 }
 
 func ackTx(e *env) {

@@ -1,6 +1,11 @@
--- claim.sql for jobs of which no claim has ever lapsed, which are nearly all: see there for how. With each row comes the
--- clock, whether the queue is not paused, and whether there may be jobs that have spent their attempts (C6). Then nothing
--- is claimed, and the caller goes the long way. Without a job there is one row with a NULL id.
+-- claim.sql for jobs of which no claim has ever lapsed, which are nearly all: see there for how. If there may be jobs that
+-- have spent their attempts (C6), nothing is claimed, as in a queue that is paused or empty: without a job, the caller goes
+-- the long way to learn why.
+--
+-- Each row of a claim is handled often, so this is written for the least work on one. There is no outermost SELECT, which
+-- would copy the rows twice more, to put them in order among other things: the caller does (C2). And the rows that were
+-- locked are found again by their places. Nobody can move one that we have locked. If it was moved before that, but after
+-- our snapshot was taken, then its new place is not in our snapshot, and the job is left for the next claim.
 --
 -- Here and elsewhere, an ORDER BY that seems to serve nothing names the index to go by: for the first of rows in any order
 -- the server may read the whole table, in the belief that one will turn up soon.
@@ -65,11 +70,11 @@ level (priority) AS (
     ) AS next
     WHERE next.priority IS NOT NULL
 ),
-proven (id) AS MATERIALIZED (
-    SELECT found.id
+proven (place) AS MATERIALIZED (
+    SELECT found.place
     FROM level
     CROSS JOIN LATERAL (
-        SELECT job.id FROM __alkstore_live AS job
+        SELECT job.ctid AS place FROM __alkstore_live AS job
         WHERE job.queue = :queue AND job.state = 'pending' AND job.priority = level.priority
             AND job.run_at <= (SELECT now FROM clock)
             AND (job.run_at, job.id) >= (
@@ -77,7 +82,6 @@ proven (id) AS MATERIALIZED (
                 coalesce((SELECT known.id FROM known WHERE known.priority = level.priority), 0)
             )
             AND job.attempts < job.max_attempts AND job.lapsed_fence = 0
-            AND job.id <> ALL (CAST(:taken AS bigint[]))
             AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
         ORDER BY job.run_at, job.id
         LIMIT CAST(:limit AS bigint)
@@ -85,27 +89,17 @@ proven (id) AS MATERIALIZED (
     ) AS found
     WHERE (SELECT open AND NOT spent FROM queue)
     LIMIT CAST(:limit AS bigint)
-),
-claimed AS (
-    -- least: no value that a hand edit left in one row may keep the others from being claimed (K3).
-    UPDATE __alkstore_live AS job SET
-        state            = 'processing',
-        claimant         = :claimant,
-        claimed_at       = (SELECT now FROM clock),
-        claim_expires_at = (SELECT now FROM clock) + least(job.visibility_timeout_s, 1000000000000),
-        attempts         = job.attempts + 1,
-        fence            = least(job.fence, 9223372036854775806) + 1
-    WHERE job.id = ANY (ARRAY(SELECT proven.id FROM proven))
-    RETURNING
-        job.id, job.queue, job.payload, job.priority, job.run_at, job.claim_expires_at, job.attempts, job.max_attempts,
-        job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s,
-        job.fence, job.last_error, job.schedule, job.scheduled_for
 )
-SELECT
-    clock.now, queue.open, queue.spent, job.id, job.payload, job.priority, job.run_at, job.claim_expires_at, job.attempts,
-    job.max_attempts, job.created_at, job.expires_at, job.visibility_timeout_s, job.backoff_base_s,
-    job.dead_letter_retention_s, job.fence, job.last_error, job.schedule, job.scheduled_for
-FROM clock
-CROSS JOIN queue
-LEFT JOIN claimed AS job ON true
-ORDER BY job.priority DESC, job.run_at, job.id;
+-- least: no value that a hand edit left in one row may keep the others from being claimed (K3).
+UPDATE __alkstore_live AS job SET
+    state            = 'processing',
+    claimant         = :claimant,
+    claimed_at       = (SELECT now FROM clock),
+    claim_expires_at = (SELECT now FROM clock) + least(job.visibility_timeout_s, 1000000000000),
+    attempts         = job.attempts + 1,
+    fence            = least(job.fence, 9223372036854775806) + 1
+WHERE job.ctid = ANY (ARRAY(SELECT proven.place FROM proven))
+RETURNING
+    (SELECT now FROM clock), job.id, job.payload, job.priority, job.run_at, job.attempts, job.max_attempts, job.created_at,
+    job.expires_at, job.visibility_timeout_s, job.backoff_base_s, job.dead_letter_retention_s, job.fence, job.last_error,
+    job.schedule, job.scheduled_for;
