@@ -108,23 +108,24 @@ func (c *checkpointer) look() {
 	if err != nil || pages-moved < backlog && !full {
 		return
 	}
-	if pages < overlong && !full {
+	if full { // all of it: what the database has a place for already must not take another one // K59
+		_ = c.write.turn(c.empty)
+		return
+	}
+	if pages < overlong {
 		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
 			return
 		}
 	}
 	// Writers pause for what was written meanwhile: as long as anything is left, the WAL is never used again from its
-	// beginning. On a full disk it goes wholly: what the database has a place for already must not take another one. // K59
-	_ = c.write.turn(func() error {
-		if full {
-			return c.empty()
-		}
-		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
-			return err
-		}
-		c.trim()
-		return nil
+	// beginning. Heartbeats do not: after each wait for the disk, Go lets a goroutine queue up behind all that compute. // K6
+	err = c.write.pause(func() error {
+		_, _, err := c.checkpoint("checkpoint_passive")
+		return err
 	})
+	if err == nil && c.overgrown() {
+		_ = c.write.turn(c.trim)
+	}
 }
 
 // checkpoint says how many pages the WAL has and how many of them are in the database.
@@ -145,26 +146,30 @@ func (c *checkpointer) empty() error {
 	return err
 }
 
-// trim empties the WAL when it has grown beyond what a checkpoint leaves of it. SQLite does so by itself only if at some
-// moment nobody reads; with enough readers that moment never comes, and the file would grow for as long as they go on.
-// This one waits for those who still need the WAL, while those who come meanwhile find more and more in the database: one
-// try sees off the readers of older states, the next those who came during the first. A heartbeat ends the wait.
+// overgrown says whether the WAL has grown beyond what a checkpoint leaves of it. SQLite empties it by itself only if at
+// some moment nobody reads; with enough readers that moment never comes, and the file would grow for as long as they go on.
 //
 // A reader that stays in its transaction cannot be helped. So as not to wait for it in vain again and again, the next try
 // comes when the file has grown by a quarter. // K53
-func (c *checkpointer) trim() {
+func (c *checkpointer) overgrown() bool {
 	info, err := os.Stat(c.path + "-wal") // a look at the folder: opens nothing
 	if err != nil || info.Size() <= max(c.tolerated, walSizeLimit) {
-		return
+		return false
 	}
 	c.tolerated = info.Size() + info.Size()/4
+	return true
+}
+
+// trim waits for those who still need the WAL, while those who come meanwhile find more and more in the database: one try
+// sees off the readers of older states, the next those who came during the first. A heartbeat ends the wait.
+func (c *checkpointer) trim() error {
 	for waited := time.Duration(0); ; waited += longestPause {
-		_, _, err := c.checkpoint("checkpoint_truncate")
+		err := c.empty()
 		if err == nil {
 			c.tolerated = 0
 		}
 		if !errors.Is(err, sqlstore.ErrBusy) || waited >= trimFor || c.write.line.hurried() {
-			return
+			return err
 		}
 		_ = sleep(context.Background(), longestPause)
 	}

@@ -67,6 +67,7 @@ type line struct {
 	led     bool
 	came    int64 // how many calls have come to wait
 	behind  int   // transactions whose calls wait for the disk
+	held    bool  // back: nobody but the urgent may begin
 	waiting [lanes][]*call
 }
 
@@ -78,7 +79,7 @@ const ahead = 1
 func (q *line) join(c *call, l lane) (leads bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.led && (q.behind <= ahead || l == urgent) {
+	if !q.led && q.may(l) {
 		q.led = true
 		return true
 	}
@@ -87,6 +88,17 @@ func (q *line) join(c *call, l lane) (leads bool) {
 	c.ready = make(chan struct{}, 1)
 	q.waiting[l] = append(q.waiting[l], c)
 	return false
+}
+
+// may says whether those of a lane may begin a transaction, once nobody leads. q is locked.
+func (q *line) may(l lane) bool { return l == urgent || q.behind <= ahead && !q.held }
+
+// hold holds back all but the urgent, or lets them go on.
+func (q *line) hold(back bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = back
+	q.next()
 }
 
 // quit takes a call out of the line. False if its turn has come.
@@ -132,7 +144,7 @@ func (q *line) gather(room int, may func(c *call) bool) []*call {
 	for l := lanes - 1; l >= 0; l-- {
 		kept := q.waiting[l][:0]
 		for _, c := range q.waiting[l] {
-			if !may(c) || l != urgent && c.size > room {
+			if !may(c) || l != urgent && (c.size > room || q.held) {
 				kept = append(kept, c)
 				continue
 			}
@@ -156,7 +168,7 @@ func (q *line) handOver() {
 // next lets somebody lead if nobody does.
 func (q *line) next() {
 	for l := lanes - 1; l >= 0 && !q.led; l-- {
-		if len(q.waiting[l]) == 0 || q.behind > ahead && l != urgent {
+		if len(q.waiting[l]) == 0 || !q.may(l) {
 			continue
 		}
 		first := q.waiting[l][0]

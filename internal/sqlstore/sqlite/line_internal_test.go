@@ -312,6 +312,28 @@ func TestLeaveBeforeBegin(t *testing.T) {
 	}
 }
 
+func TestPause(t *testing.T) {
+	t.Run("K6_heartbeats_go_on_while_a_checkpoint_holds_others_back", func(t *testing.T) {
+		c := &crowd{Store: openStore(t, Options{}), t: t}
+		var all sync.WaitGroup
+		var order []string
+		note := func(what string) func(*tx) error {
+			return func(*tx) error { order = append(order, what); return nil }
+		}
+		err := c.write.pause(func() error {
+			c.joins(&all, ordinary, 1, note("enqueue"), c.wantNil)
+			if err := c.writing(t.Context(), urgent, 1, func(_ context.Context, t *tx) error { return note("heartbeat")(t) }); err != nil {
+				return err
+			}
+			return note("checkpoint")(nil)
+		})
+		all.Wait()
+		if want := []string{"heartbeat", "checkpoint", "enqueue"}; err != nil || !slices.Equal(order, want) {
+			t.Errorf("got %v, %v, want %v", order, err, want)
+		}
+	})
+}
+
 // T6: when the wait for the lock is over, it is over for all who have waited as long.
 func TestBusyTogether(t *testing.T) {
 	s := openStore(t, Options{BusyTimeout: 100 * time.Millisecond})

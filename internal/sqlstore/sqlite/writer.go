@@ -438,6 +438,16 @@ func (w *writer) turn(work func() error) error {
 	return work()
 }
 
+// pause runs work while nobody but the urgent writes.
+func (w *writer) pause(work func() error) error {
+	err := w.turn(func() error {
+		w.line.hold(true)
+		return nil
+	})
+	defer w.line.hold(false)
+	return errors.Join(err, work())
+}
+
 // close waits for the calls in line and refuses those to come.
 func (w *writer) close() error {
 	err := w.turn(func() error {
