@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -60,9 +59,9 @@ const (
 // tally is the last count, if it was laborious. The zero value is ready; it is safe for concurrent use.
 type tally struct {
 	mu       sync.Mutex
-	rows     []sqlstore.QueueStats
-	until    time.Time     // zero: there is none
-	counting chan struct{} // closed when the count that replaces it has ended; nil: none is under way
+	rows     []sqlstore.QueueStats // never changed
+	until    time.Time             // zero: there is none
+	counting chan struct{}         // closed when the count that replaces it has ended; nil: none is under way
 }
 
 // get counts, unless the last count is still good. As long as there was a laborious one, callers count one at a time and
@@ -70,35 +69,44 @@ type tally struct {
 func (t *tally) get(
 	ctx context.Context, count func(context.Context) ([]sqlstore.QueueStats, error),
 ) ([]sqlstore.QueueStats, error) {
-	t.mu.Lock()
 	for {
-		if time.Now().Before(t.until) {
-			defer t.mu.Unlock()
-			return slices.Clone(t.rows), nil
+		rows, good, others, ours := t.look()
+		switch {
+		case good:
+			return rows, nil
+		case others == nil:
+			began := time.Now()
+			rows, err := count(ctx)
+			t.keep(rows, err, began, ours)
+			return rows, err
 		}
-		if t.counting == nil {
-			break
-		}
-		ended := t.counting
-		t.mu.Unlock()
 		select {
-		case <-ended:
+		case <-others:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		t.mu.Lock()
 	}
-	var ours chan struct{}
+}
+
+// look returns the last count if it is good; else what to wait for, if others count; else what to close after counting, if
+// others are to wait for it.
+func (t *tally) look() (rows []sqlstore.QueueStats, good bool, others <-chan struct{}, ours chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Now().Before(t.until) {
+		return t.rows, true, nil, nil
+	}
+	if t.counting != nil {
+		return nil, false, t.counting, nil
+	}
 	if !t.until.IsZero() {
-		ours = make(chan struct{})
-		t.counting = ours
+		t.counting = make(chan struct{})
 	}
-	t.mu.Unlock()
+	return nil, false, nil, t.counting
+}
 
-	began := time.Now()
-	rows, err := count(ctx)
-	now := time.Now()
-
+// keep notes what a count has come to. A failure is not kept.
+func (t *tally) keep(rows []sqlstore.QueueStats, err error, began time.Time, ours chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ours != nil {
@@ -106,11 +114,11 @@ func (t *tally) get(
 		t.counting = nil
 	}
 	if err != nil {
-		return nil, err
+		return
 	}
-	took := now.Sub(began)
-	if t.rows, t.until = nil, (time.Time{}); took > laborious {
+	t.rows, t.until = nil, time.Time{}
+	now := time.Now()
+	if took := now.Sub(began); took > laborious {
 		t.rows, t.until = rows, now.Add(respite*took)
 	}
-	return slices.Clone(rows), nil
 }

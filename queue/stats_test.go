@@ -60,7 +60,7 @@ func TestStatsOfMany(t *testing.T) {
 					mu.Lock()
 					answers++
 					mu.Unlock()
-					time.Sleep(pause)
+					<-time.After(pause)
 				}
 			})
 		}
@@ -99,7 +99,7 @@ func TestStatsOfMany(t *testing.T) {
 			_, err := c.Stats(t.Context())
 			must(t, err)
 			s.takes = 0
-			time.Sleep(11 * time.Second)
+			<-time.After(11 * time.Second)
 			before := s.counted()
 			if answers := tell(t, c, 5, time.Second); answers != s.counted()-before {
 				t.Errorf("counted %d times for %d answers", s.counted()-before, answers)
@@ -111,7 +111,7 @@ func TestStatsOfMany(t *testing.T) {
 			c, s := open(time.Second)
 			_, err := c.Stats(t.Context())
 			must(t, err)
-			time.Sleep(11 * time.Second)
+			<-time.After(11 * time.Second)
 			s.fails = queue.ErrBusy
 			if _, err := c.Stats(t.Context()); !errors.Is(err, queue.ErrBusy) {
 				t.Errorf("got %v, want the failure", err)
@@ -126,7 +126,7 @@ func TestStatsOfMany(t *testing.T) {
 			c, s := open(time.Hour)
 			_, err := c.Stats(t.Context())
 			must(t, err)
-			time.Sleep(11 * time.Hour)
+			<-time.After(11 * time.Hour)
 			answer := make(chan error, 1)
 			go func() {
 				_, err := c.Stats(t.Context())
