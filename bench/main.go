@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) (err error) {
 	flags.Float64Var(&o.Scale, "scale", 1, "multiplies sizes and times; anything below 1 only shows that it runs")
 	flags.IntVar(&o.Slots, "slots", 1000, "concurrency of our worker in W4 to W6 and W13")
 	flags.DurationVar(&o.Limit, "limit", time.Minute, "when a drain is given up; its rate is that of what was handled by then")
-	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; the table of the issue needs 10m")
+	flags.DurationVar(&o.Steady, "w12", 10*time.Second, "length of W12; docs/performance.md has 10m")
 	workList := flags.String("work", "all", "comma-separated, W1 to W13")
 	peerList := flags.String("peers", "all", "comma-separated names, each with its variants, or none; "+
 		"ours on a file run as well, unless only ours are named; alkworker-pg like a peer")

@@ -39,7 +39,7 @@ type goal struct {
 	limit        float64 // instead of a rival: at most
 }
 
-// goals are those of the issue.
+// goals are those of docs/performance.md.
 func goals() []goal {
 	const full, normal, server = "alkworker", "alkworker-normal", "alkworker-pg"
 	rate := func(work, ours string, against rival, factor float64) goal {
