@@ -52,17 +52,20 @@ func (s *Store) ListSchedules(ctx context.Context) (all []sqlstore.Schedule, err
 
 // Soonest implements [sqlstore.Schedules].
 func (s *Store) Soonest(ctx context.Context) (now int64, next *int64, err error) {
-	err = s.reading(ctx, func(clock int64) error {
-		now = clock
-		var at integer
-		_, err := s.read.one(ctx, "schedule_soonest", []any{&at})
-		next = at.pointer()
-		return err
-	})
+	done, err := s.call()
 	if err != nil {
 		return 0, nil, fail("look for due schedules", "", 0, err)
 	}
-	return now, next, nil
+	defer done()
+	var moved sql.NullInt64
+	if clock := s.options.Clock; clock != nil {
+		moved = sql.NullInt64{Int64: clock(), Valid: true}
+	}
+	var at integer
+	if _, err := s.read.one(ctx, "schedule_soonest", []any{&now, &at}, sql.Named("now", moved)); err != nil {
+		return 0, nil, fail("look for due schedules", "", 0, err)
+	}
+	return now, at.pointer(), nil
 }
 
 // Tick implements [sqlstore.Schedules].
