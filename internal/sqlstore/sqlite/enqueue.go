@@ -87,6 +87,9 @@ func (t *tx) mold(j *sqlstore.NewJob, by fired) (mold, error) {
 
 // enqueue inserts jobs, each run of those that have a mold in common by one statement.
 func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]int64, error) {
+	if err := t.giveBack(ctx); err != nil {
+		return nil, err
+	}
 	ids := make([]int64, 0, len(jobs))
 	for len(jobs) > 0 {
 		m, err := t.mold(&jobs[0], by)
@@ -116,28 +119,11 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]i
 
 // cast inserts jobs of one mold, or one that spills, and returns the last id.
 func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int64, err error) {
-	args := []any{
-		sql.Named("queue", m.queue),
-		sql.Named("priority", m.priority),
-		sql.Named("run_at", m.runAt),
-		sql.Named("now", sql.NullInt64{Int64: t.now, Valid: !t.timeless}),
-		sql.Named("expires_at", m.expiresAt),
-		sql.Named("visibility_timeout_s", m.visibility),
-		sql.Named("max_attempts", m.budget),
-		sql.Named("backoff_base_s", m.backoffS),
-		sql.Named("dead_letter_retention_s", m.retention),
-		sql.Named("schedule", sql.NullString{String: m.schedule, Valid: m.schedule != ""}),
-		sql.Named("scheduled_for", sql.NullInt64{Int64: m.boundary, Valid: m.schedule != ""}),
-	}
+	args := t.common(&m)
 	statement := "enqueue_many"
 	if len(jobs) == 1 { // far cheaper without the table function
 		statement = "enqueue"
-		inline := jobs[0].Payload
-		if m.spills || inline == nil {
-			inline = []byte{}
-		}
-		args = append(args, sql.Named("payload", inline), sql.Named("payload_size", len(jobs[0].Payload)),
-			sql.Named("spilled", m.spills))
+		args = append(args, forOne(&m, &jobs[0])...)
 	} else {
 		payloads, places := lineUp(jobs)
 		args = append(args, sql.Named("payloads", payloads), sql.Named("places", jsonOf(places)))
@@ -150,6 +136,48 @@ func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int
 		_, err = t.exec(ctx, "enqueue_payload", sql.Named("id", last), sql.Named("payload", jobs[0].Payload))
 	}
 	return last, err
+}
+
+// enqueueAs inserts a plain job with a reserved id. False if it is not to be used any more.
+func (t *tx) enqueueAs(ctx context.Context, id, last int64, j *sqlstore.NewJob) (done bool, err error) {
+	m, err := t.mold(j, fired{})
+	if err != nil {
+		return false, err
+	}
+	args := append(t.common(&m), forOne(&m, j)...)
+	n, err := t.affected(ctx, "enqueue_reserved", append(args, sql.Named("id", id), sql.Named("last", last))...)
+	t.wake(m.queue)
+	return n > 0, err
+}
+
+// common are the arguments that all statements for new jobs have.
+func (t *tx) common(m *mold) []any {
+	return []any{
+		sql.Named("queue", m.queue),
+		sql.Named("priority", m.priority),
+		sql.Named("run_at", m.runAt),
+		sql.Named("now", sql.NullInt64{Int64: t.now, Valid: !t.timeless}),
+		sql.Named("expires_at", m.expiresAt),
+		sql.Named("visibility_timeout_s", m.visibility),
+		sql.Named("max_attempts", m.budget),
+		sql.Named("backoff_base_s", m.backoffS),
+		sql.Named("dead_letter_retention_s", m.retention),
+		sql.Named("schedule", sql.NullString{String: m.schedule, Valid: m.schedule != ""}),
+		sql.Named("scheduled_for", sql.NullInt64{Int64: m.boundary, Valid: m.schedule != ""}),
+	}
+}
+
+// forOne are those that the statements for one job have besides.
+func forOne(m *mold, j *sqlstore.NewJob) []any {
+	inline := j.Payload
+	if m.spills || inline == nil {
+		inline = []byte{}
+	}
+	return []any{
+		sql.Named("payload", inline),
+		sql.Named("payload_size", len(j.Payload)),
+		sql.Named("spilled", m.spills),
+	}
 }
 
 // lineUp puts payloads end to end and says where each one is, as enqueue_many.sql wants it.

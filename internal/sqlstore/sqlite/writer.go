@@ -27,7 +27,8 @@ type writer struct {
 	conn   *sql.Conn // nil until the first write and after a broken connection
 	on     *session
 	seen   *sight // nil until the connection has begun its first transaction
-	quiet  int    // transactions since the last one that was shared
+	quiet  int    // transactions since the last one that was shared or enqueued otherwise
+	ids    reserve
 	closed bool
 }
 
@@ -55,6 +56,8 @@ type tx struct {
 	timeless bool     // now is zero: all calls are plain, and the statements of these ask for the clock themselves
 	woke     []string // queues that may have work once this is committed
 	wrote    bool     // there is something to commit
+	ids      *reserve // nil: of nobody who would know
+	reserves bool     // ids for the calls to come, if this is for one only
 }
 
 // wake notes that the queue may have new work.
@@ -116,8 +119,8 @@ func (w *writer) lead(leader *call) {
 		w.part(leader, batch)
 	}()
 	leader.err = errLeaderPanicked
-	if w.quiet >= calmed && w.seen != nil && leader.plain() && w.line.deserted() {
-		leader.err = w.insert(leader)
+	lone := w.quiet >= calmed && w.seen != nil && leader.plain() && w.line.deserted()
+	if lone && w.ids.left() && w.insert(leader) {
 		return
 	}
 	t, err := w.open(leader.ctx)
@@ -128,11 +131,13 @@ func (w *writer) lead(leader *call) {
 		settle(batch, err)
 		return
 	}
+	t.reserves = lone && w.quiet >= calmed
+	had := w.ids.left()
 	if !leader.alone() {
 		batch = append(batch, w.line.gather(most-leader.size, anybody)...)
 	}
 	again := w.finish(t, &batch, !leader.alone())
-	if w.quiet++; len(batch) > 1 {
+	if w.quiet++; len(batch) > 1 || had && !w.ids.left() { // whatever was not lone
 		w.quiet = 0
 	}
 	for _, c := range again {
@@ -212,27 +217,38 @@ func (w *writer) usable() error {
 	return w.files.err()
 }
 
-// insert is all that there is to do for a plain call that meets nobody. A statement is a transaction by itself, and costs a
-// fifth less than one between BEGIN and COMMIT.
-func (w *writer) insert(c *call) error {
-	if err := w.usable(); err != nil {
-		return err
+// insert is all that there is to do for a plain call that meets nobody, as long as there are reserved ids. A statement is a
+// transaction by itself, and costs a fifth less than one between BEGIN and COMMIT. False if the ids are not to be used any
+// more; then nothing has happened.
+func (w *writer) insert(c *call) (done bool) {
+	if c.err = w.usable(); c.err != nil {
+		return true
 	}
 	t := &tx{}
-	err := w.locked(c.ctx, func() error {
+	id, last := w.ids.take()
+	c.err = w.locked(c.ctx, func() error {
 		if err := w.files.look(w.seen); err != nil {
 			return err
 		}
 		t.session = w.on
-		return w.run(context.Background(), t, []*call{c})
+		err := w.tell(context.Background(), t, []*call{c})
+		if err == nil {
+			done, err = t.enqueueAs(context.Background(), id, last, &c.jobs[0])
+		}
+		return err
 	})
-	if err == nil {
-		err = w.files.look(w.seen) // see finish
+	if c.err == nil && !done {
+		w.ids, w.quiet = reserve{}, calmed-shy
+		return false
 	}
-	if err == nil {
+	if c.err == nil {
+		c.err = w.files.look(w.seen) // see finish
+	}
+	if c.err == nil {
+		c.ids, c.woke = []int64{id}, t.woke
 		w.disk.committed([]*call{c})
 	}
-	return err
+	return true
 }
 
 // open begins a transaction in a file that is still ours. What it leaves behind if it fails is no transaction.
@@ -258,7 +274,7 @@ func (w *writer) open(ctx context.Context) (t *tx, err error) {
 	if err := w.files.look(w.seen); err != nil { // before anything is written to a file that is not ours
 		return nil, err
 	}
-	return &tx{session: w.on}, nil
+	return &tx{session: w.on, ids: &w.ids}, nil
 }
 
 // finish does what the calls of a batch ask for, and, if it may grow, what those ask for who come meanwhile: many callers
@@ -288,6 +304,10 @@ func (w *writer) finish(t *tx, batch *[]*call, grows bool) (again []*call) {
 			*batch = append(*batch, calls...)
 		}
 	}
+	var reserved reserve
+	if err == nil && t.reserves && len(*batch) == 1 {
+		reserved, err = t.reserve(ctx)
+	}
 	if err != nil {
 		if len(*batch) > 1 && !sqlstore.Transient(kind(err)) {
 			return *batch
@@ -300,6 +320,9 @@ func (w *writer) finish(t *tx, batch *[]*call, grows bool) (again []*call) {
 		return nil
 	}
 	committed = true
+	if reserved.left() {
+		w.ids = reserved
+	}
 	settle(*batch, w.files.look(w.seen)) // a commit into a file that is gone is none
 	if t.wrote {
 		w.disk.committed(*batch)
@@ -307,16 +330,21 @@ func (w *writer) finish(t *tx, batch *[]*call, grows bool) (again []*call) {
 	return nil
 }
 
-// run does what calls ask for, by a clock that is read when all of them have begun: no call may find that it is earlier
-// than when it was made (T1).
-func (w *writer) run(ctx context.Context, t *tx, calls []*call) (err error) {
-	t.timeless = w.clock == nil && !slices.ContainsFunc(calls, func(c *call) bool { return !c.plain() })
-	if t.now = 0; !t.timeless {
-		if t.now, err = readClock(ctx, w.on, w.clock); err != nil {
-			return err
-		}
+func (w *writer) run(ctx context.Context, t *tx, calls []*call) error {
+	if err := w.tell(ctx, t, calls); err != nil {
+		return err
 	}
 	return t.run(ctx, calls)
+}
+
+// tell tells the time, by a clock that is read when all calls have begun: no call may find that it is earlier than when it
+// was made (T1).
+func (w *writer) tell(ctx context.Context, t *tx, calls []*call) (err error) {
+	t.timeless = w.clock == nil && !slices.ContainsFunc(calls, func(c *call) bool { return !c.plain() })
+	if t.now = 0; !t.timeless {
+		t.now, err = readClock(ctx, w.on, w.clock)
+	}
+	return err
 }
 
 func (t *tx) run(ctx context.Context, batch []*call) error {
@@ -454,6 +482,7 @@ func (w *writer) close() error {
 		if w.closed {
 			return nil
 		}
+		w.giveBack()
 		w.closed = true
 		errs := []error{w.disk.await(w.disk.commits.Load()), w.disk.forget()}
 		if w.conn != nil {
