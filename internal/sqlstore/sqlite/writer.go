@@ -45,43 +45,6 @@ func newWriter(path string, o Options, files *witness) *writer {
 	return w
 }
 
-// calmed is after how many transactions in a row for one call each a lone call does without: of many callers, one is
-// always the first to come again, and its commit would be one more for the disk and the others to wait for.
-const calmed = 8
-
-// tx is an open write transaction. now is the clock as read under the write lock, one value for each call at least.
-type tx struct {
-	*session
-	now      int64
-	timeless bool     // now is zero: all calls are plain, and the statements of these ask for the clock themselves
-	woke     []string // queues that may have work once this is committed
-	wrote    bool     // there is something to commit
-	ids      *reserve // nil: of nobody who would know
-	reserves bool     // ids for the calls to come, if this is for one only
-}
-
-// wake notes that the queue may have new work.
-func (t *tx) wake(queue string) { t.woke = append(t.woke, queue) }
-
-// exec is the session's, and notes whether it has changed anything.
-func (t *tx) exec(ctx context.Context, name string, args ...any) (sql.Result, error) {
-	res, err := t.session.exec(ctx, name, args...)
-	if err == nil && !t.wrote {
-		n, err := res.RowsAffected()
-		t.wrote = err != nil || n > 0
-	}
-	return res, err
-}
-
-// affected runs a statement and counts the rows it changed.
-func (t *tx) affected(ctx context.Context, name string, args ...any) (int64, error) {
-	res, err := t.exec(ctx, name, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
 // do runs work in an immediate transaction: all of it happens or none. The transaction is shared with the calls that
 // wait in line at the same moment, as far as their sizes allow; a call that fails takes nothing of the others with it, for
 // which work may be run a second time. Work that calls back into somebody's code should therefore be alone.
@@ -217,40 +180,6 @@ func (w *writer) usable() error {
 	return w.files.err()
 }
 
-// insert is all that there is to do for a plain call that meets nobody, as long as there are reserved ids. A statement is a
-// transaction by itself, and costs a fifth less than one between BEGIN and COMMIT. False if the ids are not to be used any
-// more; then nothing has happened.
-func (w *writer) insert(c *call) (done bool) {
-	if c.err = w.usable(); c.err != nil {
-		return true
-	}
-	t := &tx{}
-	id, last := w.ids.take()
-	c.err = w.locked(c.ctx, func() error {
-		if err := w.files.look(w.seen); err != nil {
-			return err
-		}
-		t.session = w.on
-		err := w.tell(context.Background(), t, []*call{c})
-		if err == nil {
-			done, err = t.enqueueAs(context.Background(), id, last, &c.jobs[0])
-		}
-		return err
-	})
-	if c.err == nil && !done {
-		w.ids, w.quiet = reserve{}, calmed-shy
-		return false
-	}
-	if c.err == nil {
-		c.err = w.files.look(w.seen) // see finish
-	}
-	if c.err == nil {
-		c.ids, c.woke = []int64{id}, t.woke
-		w.disk.committed([]*call{c})
-	}
-	return true
-}
-
 // open begins a transaction in a file that is still ours. What it leaves behind if it fails is no transaction.
 func (w *writer) open(ctx context.Context) (t *tx, err error) {
 	if err := w.usable(); err != nil {
@@ -345,35 +274,6 @@ func (w *writer) tell(ctx context.Context, t *tx, calls []*call) (err error) {
 		t.now, err = readClock(ctx, w.on, w.clock)
 	}
 	return err
-}
-
-func (t *tx) run(ctx context.Context, batch []*call) error {
-	var inserts []*call
-	var jobs []sqlstore.NewJob
-	for _, c := range batch {
-		if c.work == nil {
-			inserts, jobs = append(inserts, c), append(jobs, c.jobs...)
-			continue
-		}
-		t.woke = nil
-		if err := c.work(ctx, t); err != nil {
-			return err
-		}
-		c.woke = t.woke
-	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	t.woke = nil
-	ids, err := t.enqueue(ctx, jobs, fired{})
-	if err != nil {
-		return err
-	}
-	inserts[0].woke = t.woke // it does not matter who wakes
-	for _, c := range inserts {
-		c.ids, ids = ids[:len(c.jobs):len(c.jobs)], ids[len(c.jobs):]
-	}
-	return nil
 }
 
 // The pauses between two tries for the lock of another process, the first and the longest.
