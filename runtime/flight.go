@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -229,15 +230,17 @@ func (f *flight) lose(a *attempt, cause error) bool {
 }
 
 // holding sorts answers by whether their claims are ours, as far as we know.
-func (f *flight) holding(batch []answer) (ours, others []answer) {
+func (f *flight) holding(batches ...[]answer) (ours, others []answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ours = make([]answer, 0, len(batch))
-	for _, ans := range batch {
-		if f.held[ans.job.Handle()] == ans.attempt {
-			ours = append(ours, ans)
-		} else {
-			others = append(others, ans)
+	for _, batch := range batches {
+		ours = slices.Grow(ours, len(batch))
+		for _, ans := range batch {
+			if f.held[ans.job.Handle()] == ans.attempt {
+				ours = append(ours, ans)
+			} else {
+				others = append(others, ans)
+			}
 		}
 	}
 	return ours, others

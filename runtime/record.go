@@ -20,6 +20,7 @@ type answers struct {
 
 	mu      sync.Mutex
 	waiting []answer
+	spare   []answer // empty, with the room of a batch that is recorded
 	closed  bool
 }
 
@@ -43,8 +44,16 @@ func (s *answers) close() {
 func (s *answers) take() (batch []answer, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	batch, s.waiting = s.waiting, nil
+	batch, s.waiting, s.spare = s.waiting, s.spare, nil
 	return batch, s.closed
+}
+
+// giveBack is for a batch of take that nobody looks at any more.
+func (s *answers) giveBack(batch []answer) {
+	clear(batch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spare = batch[:0]
 }
 
 // recordAnswers writes answers until they are closed and all are written. What the database refuses for now is tried
@@ -73,7 +82,8 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 			return failed
 		}
 		batch, closed := w.answers.take()
-		done := w.record(ctx, append(left, batch...))
+		done := w.record(ctx, left, batch)
+		w.answers.giveBack(batch)
 		left, why = done.left, done.why
 		if done.broken != nil && failed == nil {
 			failed = done.broken
@@ -103,10 +113,11 @@ type recorded struct {
 	broken error    // a failure that will not pass; its answers are given up
 }
 
-// record writes a batch, one statement for each kind of answer.
-func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
-	var acks, retries, fails, releases []answer
-	ours, others := w.flight.holding(batch)
+// record writes a batch and what was left of those before, one statement for each kind of answer.
+func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorded) {
+	var retries, fails, releases []answer
+	ours, others := w.flight.holding(left, batch)
+	acks := make([]answer, 0, len(ours)) // most are
 	for _, ans := range others {
 		ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
 	}
@@ -141,7 +152,7 @@ func (w *Worker) record(ctx context.Context, batch []answer) (done recorded) {
 			done.broken = err
 		}
 	}
-	if len(done.left) < len(batch) {
+	if len(done.left) < len(left)+len(batch) {
 		w.claims.nudge() // held claims leave no room
 	}
 	return done

@@ -103,7 +103,11 @@ func (t *tx) ready(ctx context.Context, c sqlstore.Claim, levels []any) (rows []
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, more...)
+		if rows == nil {
+			rows = more // nearly always the only ones
+		} else {
+			rows = append(rows, more...)
+		}
 	}
 	return rows, nil
 }

@@ -109,19 +109,11 @@ func (r *record) cell() any {
 	return r.cells[r.next-1]
 }
 
-func (r *record) integer() (i integer) {
-	_ = i.Scan(r.cell()) // never fails
-	return i
-}
+func (r *record) integer() integer { return integerOf(r.cell()) }
 
 func (r *record) number() int64 { return r.integer().value }
 
-func (r *record) pointer() *int64 {
-	if i := r.integer(); i.known {
-		return &i.value
-	}
-	return nil
-}
+func (r *record) pointer() *int64 { return r.integer().pointer() }
 
 func (r *record) textPointer() *string {
 	switch v := r.cell().(type) {
@@ -167,15 +159,21 @@ type integer struct {
 	known bool
 }
 
+func integerOf(cell any) (i integer) {
+	i.value, i.known = cell.(int64)
+	return i
+}
+
 // Scan implements sql.Scanner.
 func (i *integer) Scan(v any) error {
-	i.value, i.known = v.(int64)
+	*i = integerOf(v)
 	return nil
 }
 
-func (i *integer) pointer() *int64 {
+func (i integer) pointer() *int64 {
 	if !i.known {
 		return nil
 	}
-	return &i.value
+	value := i.value
+	return &value
 }
