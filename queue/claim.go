@@ -35,24 +35,69 @@ func (c *Client) ClaimSuspects(ctx context.Context, queue, claimant string, n in
 func (c *Client) claim(
 	ctx context.Context, queue, claimant string, n int, kind sqlstore.ClaimKind,
 ) ([]*Job, error) {
-	const op = "claim"
+	claim, err := claimOf(queue, claimant, n, kind)
+	var rows []sqlstore.Row
+	if err == nil {
+		rows, err = c.store.ClaimBatch(ctx, claim)
+	}
+	if err != nil {
+		return nil, failed("claim", queue, 0, err)
+	}
+	return jobsOf(rows), nil
+}
+
+func claimOf(queue, claimant string, n int, kind sqlstore.ClaimKind) (sqlstore.Claim, error) {
 	problems := []error{ValidateName(queue), validateClaimant(claimant)}
 	if n <= 0 {
 		problems = append(problems, invalidf("number of jobs %d is not positive", n))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, failed(op, queue, 0, err)
-	}
-	rows, err := c.store.ClaimBatch(ctx, sqlstore.Claim{
+	return sqlstore.Claim{
 		Queue:         queue,
 		Claimant:      claimant,
 		Limit:         int64(n),
 		Kind:          kind,
 		ExhaustedText: TextMaxAttempts,
 		LapsedText:    TextLeaseLapsed,
-	})
+	}, errors.Join(problems...)
+}
+
+// Unread is jobs that are claimed and may still have to be read.
+type Unread struct {
+	queue string
+	jobs  sqlstore.Unread
+}
+
+// ClaimUnread is ClaimProven for those who claim without a break: the next claim can be made while the jobs of this one are
+// read. Every Unread has to be read. Its attempts are spent and its visibility timeouts run from now on; there can be no
+// heartbeat before it is known whose.
+func (c *Client) ClaimUnread(ctx context.Context, queue, claimant string, n int) (*Unread, error) {
+	claim, err := claimOf(queue, claimant, n, sqlstore.OnlyProven)
 	if err != nil {
-		return nil, failed(op, queue, 0, err)
+		return nil, failed("claim", queue, 0, err)
+	}
+	u := &Unread{queue: queue}
+	if late, ok := c.store.(sqlstore.LateReader); ok {
+		u.jobs, err = late.ClaimUnread(ctx, claim)
+	} else {
+		var rows []sqlstore.Row
+		rows, err = c.store.ClaimBatch(ctx, claim)
+		u.jobs = sqlstore.AtOnce(rows)
+	}
+	if err != nil {
+		return nil, failed("claim", queue, 0, err)
+	}
+	return u, nil
+}
+
+// Len is how many jobs were claimed.
+func (u *Unread) Len() int { return u.jobs.N }
+
+// Read hands the jobs out in the order of [Client.Claim], all but those whose claims have ended since. It is to be called
+// once. An error means that nobody has the jobs: they are released, or their claims lapse.
+func (u *Unread) Read(ctx context.Context) ([]*Job, error) {
+	rows, err := u.jobs.Read(ctx)
+	if err != nil {
+		return nil, failed("claim", u.queue, 0, err)
 	}
 	return jobsOf(rows), nil
 }

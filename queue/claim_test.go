@@ -115,6 +115,8 @@ func TestClaimSuspects(t *testing.T) {
 	wantError(t, err, "claim", "q", 0, queue.ErrInvalid)
 	_, err = noStore().ClaimSuspects(t.Context(), "", "w", 1)
 	wantError(t, err, "claim", "", 0, queue.ErrInvalid)
+	_, err = noStore().ClaimUnread(t.Context(), "q", "", 1)
+	wantError(t, err, "claim", "q", 0, queue.ErrInvalid)
 }
 
 func TestIdle(t *testing.T) {

@@ -41,9 +41,16 @@ type claims struct {
 	// than its claims does not claim them one by one. Only the loop knows it.
 	breath time.Time
 
-	mu    sync.Mutex
-	woken map[string]bool
-	all   bool // somebody woke the worker without naming a queue
+	reading sync.WaitGroup // of what was claimed unread
+
+	// caution is until when nothing is claimed unread, since reading has failed: a claim that reads would not have been made.
+	// Only the loop knows it.
+	caution time.Time
+
+	mu      sync.Mutex
+	woken   map[string]bool
+	all     bool  // somebody woke the worker without naming a queue
+	trouble error // of reading, since the last take
 }
 
 func newClaims() *claims {
@@ -71,18 +78,27 @@ func (c *claims) wake(name string) {
 // nudge tells the loop that there may be room.
 func (c *claims) nudge() { ring(c.bell) }
 
-func (c *claims) take() (woken map[string]bool, all bool) {
+// fail tells the loop that jobs could not be read.
+func (c *claims) fail(err error) {
+	c.mu.Lock()
+	c.trouble = errors.Join(c.trouble, err)
+	c.mu.Unlock()
+	ring(c.bell)
+}
+
+func (c *claims) take() (woken map[string]bool, all bool, trouble error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	woken, all = c.woken, c.all
-	c.woken, c.all = make(map[string]bool), false
-	return woken, all
+	woken, all, trouble = c.woken, c.all, c.trouble
+	c.woken, c.all, c.trouble = make(map[string]bool), false, nil
+	return woken, all, trouble
 }
 
 // outlook is what is expected of one queue.
 type outlook struct {
 	*line
 	ready bool      // a claim is worth trying
+	busy  bool      // the last claim was large and got all it asked for
 	next  time.Time // when to look again; zero: now
 
 	// A claim of suspects is a claim more, for jobs that are rare: it is not made unless there may be some.
@@ -103,7 +119,12 @@ func (o *outlook) stir(now time.Time) {
 
 // claimJobs claims while there is room, and sleeps until there may be work: a job was enqueued here, a slot or a claim
 // became free, the time of a delayed job has come, or another process has changed the database.
-func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) error {
+func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) (failed error) {
+	defer func() { // nothing starts after this
+		w.claims.reading.Wait()
+		_, _, err := w.claims.take()
+		failed = errors.Join(failed, err)
+	}()
 	outlooks := make([]*outlook, len(w.lines))
 	for i, l := range w.lines {
 		outlooks[i] = &outlook{line: l, quiet: true}
@@ -123,8 +144,11 @@ func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) error {
 		if w.stopped(ctx) {
 			return ctx.Err()
 		}
-		woken, all := w.claims.take()
+		woken, all, err := w.claims.take()
 		now := time.Now()
+		if err != nil {
+			w.claims.caution = now.Add(longestLook)
+		}
 		for _, o := range outlooks {
 			if all {
 				o.next = time.Time{}
@@ -133,7 +157,11 @@ func (w *Worker) claimJobs(ctx context.Context, lasting context.Context) error {
 				o.stir(now)
 			}
 		}
-		asked, wait, err := w.claimRound(ctx, lasting, outlooks)
+		var asked bool
+		var wait time.Duration
+		if err == nil {
+			asked, wait, err = w.claimRound(ctx, lasting, outlooks)
+		}
 		bell = w.claims.bell
 		switch {
 		case err == nil:
@@ -247,7 +275,7 @@ func (w *Worker) claimFrom(ctx, lasting context.Context, o *outlook, n int) (cla
 		}
 	}
 	if n > claimed {
-		proven, _, err := w.claimBy(ctx, lasting, o, n-claimed, w.client.ClaimProven)
+		proven, err := w.claimProven(ctx, lasting, o, n-claimed)
 		if err != nil {
 			return claimed, err
 		}
@@ -265,6 +293,45 @@ func (w *Worker) claimFrom(ctx, lasting context.Context, o *outlook, n int) (cla
 		o.next = now.Add(suspectInterval) // and the bell rings when there is
 	}
 	return claimed, nil
+}
+
+// many is the size from which claims are made while the jobs of the last one are read. Below, what that costs is more than
+// what it gives.
+const many = 100
+
+// claimProven claims up to n jobs that are no suspects.
+func (w *Worker) claimProven(ctx, lasting context.Context, o *outlook, n int) (claimed int, err error) {
+	if o.busy && n >= many && !time.Now().Before(w.claims.caution) {
+		claimed, err = w.claimUnread(ctx, lasting, o, n)
+	} else {
+		claimed, _, err = w.claimBy(ctx, lasting, o, n, w.client.ClaimProven)
+	}
+	o.busy = claimed == n && n >= many
+	return claimed, err
+}
+
+// claimUnread claims up to n jobs and leaves it to others to read and start them.
+func (w *Worker) claimUnread(ctx, lasting context.Context, o *outlook, n int) (claimed int, err error) {
+	asked := time.Now()
+	unread, err := w.client.ClaimUnread(ctx, o.Name, w.config.Name, n)
+	if err != nil || unread.Len() == 0 {
+		return 0, err
+	}
+	w.flight.promise(o.line, unread.Len())
+	w.claims.reading.Go(func() {
+		jobs, err := unread.Read(ctx)
+		switch {
+		case err != nil:
+			w.claims.fail(err)
+		case w.stopped(ctx):
+			w.handBack(jobs, 0)
+		default:
+			w.start(lasting, o.line, jobs, asked) // refuses suspects only
+		}
+		w.flight.fulfil(o.line, unread.Len())
+		w.claims.nudge()
+	})
+	return unread.Len(), nil
 }
 
 // claimSuspects claims up to n suspects, one by one: any may have to be on its own. They come before the proven, since

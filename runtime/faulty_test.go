@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -166,6 +167,35 @@ func (f *faulty) GetJob(ctx context.Context, id int64) (*sqlstore.Row, error) {
 func (f *faulty) ClaimBatch(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error) {
 	made := call{op: "claim", queue: c.Queue, kind: c.Kind, n: int(c.Limit)}
 	return answering(ctx, f, made, func() ([]sqlstore.Row, error) { return f.Store.ClaimBatch(ctx, c) })
+}
+
+// ClaimUnread makes it a late reader. What fails to be read is released, by a database that does not fail at that.
+func (f *faulty) ClaimUnread(ctx context.Context, c sqlstore.Claim) (sqlstore.Unread, error) {
+	rows, err := f.ClaimBatch(ctx, c)
+	read := func(ctx context.Context) ([]sqlstore.Row, error) {
+		held, err := answering(ctx, f, call{op: "read", n: len(rows)}, func() (held []sqlstore.Row, err error) {
+			for _, r := range rows {
+				now, err := f.Store.GetJob(ctx, r.ID)
+				if err != nil {
+					return nil, err
+				}
+				if now != nil && now.State == sqlstore.Processing && now.Fence == r.Fence {
+					held = append(held, r)
+				}
+			}
+			return held, nil
+		})
+		if err != nil {
+			released := make([]sqlstore.Releasing, len(rows))
+			for i, r := range rows {
+				released[i].Handle = sqlstore.Handle{ID: r.ID, Fence: r.Fence}
+			}
+			_, releaseErr := f.Store.Release(context.WithoutCancel(ctx), released)
+			err = errors.Join(err, releaseErr)
+		}
+		return held, err
+	}
+	return sqlstore.Unread{N: len(rows), Read: read}, err
 }
 
 func (f *faulty) NextReady(ctx context.Context, queues []string) (now int64, next map[string]int64, err error) {

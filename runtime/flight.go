@@ -25,7 +25,8 @@ type flight struct {
 	alarm     time.Time                 // when the next heartbeat was due when last asked; zero: there was none
 	active    map[*attempt]struct{}     // handlers that have not returned
 	taken     int                       // slots: the active handlers without the stuck ones
-	perLine   map[*line]int             // active handlers of each queue
+	promised  int                       // slots of jobs that are claimed and being read
+	perLine   map[*line]int             // of each queue: active handlers, and what is promised
 	suspects  int                       // suspects among those that have a slot
 	probation *attempt                  // the suspect that has to prove itself before the next may start
 	landed    chan struct{}             // closed while no slot is taken
@@ -82,9 +83,20 @@ func newFlight(slots int) *flight {
 func (f *flight) room(l *line) (n int, few bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n = max(0, min(f.slots-f.taken, l.limit-f.perLine[l], 2*f.slots-len(f.held)))
+	n = max(0, min(f.slots-f.taken-f.promised, l.limit-f.perLine[l], 2*f.slots-len(f.held)-f.promised))
 	return n, 2*n < min(f.slots, l.limit)
 }
+
+// promise keeps slots free for so many jobs of a queue that are claimed, until fulfil. They are in nobody's hands yet.
+func (f *flight) promise(l *line, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.promised += n
+	f.perLine[l] += n
+}
+
+// fulfil ends a promise. It comes after the jobs have entered: meanwhile they count twice.
+func (f *flight) fulfil(l *line, n int) { f.promise(l, -n) }
 
 // roomForSuspect says whether the next suspect may start.
 func (f *flight) roomForSuspect() bool {

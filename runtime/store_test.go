@@ -55,7 +55,7 @@ var scenarios = []struct {
 	{"a_worker_that_runs_until_idle_leaves_nothing", func(t *testing.T, c, other *queue.Client) {
 		l := new(ledger)
 		ids := enqueue(t, other, "q", 300, queue.EnqueueOptions{})
-		untilIdle(t, c, serve("q", l.taking(0), handlers.Options{}))
+		untilIdle(t, c, serve("q", l.taking(0), handlers.Options{}), 0)
 		l.wantOnce(t, ids...)
 		left, err := other.List(t.Context(), queue.Filter{})
 		must(t, err)
@@ -63,24 +63,13 @@ var scenarios = []struct {
 			t.Errorf("%d jobs are left", len(left))
 		}
 	}},
-	{"two_workers_share_the_jobs", func(t *testing.T, c, other *queue.Client) {
-		l := new(ledger)
-		ids := enqueue(t, c, "q", 2000, queue.EnqueueOptions{})
-		r := serve("q", l.taking(time.Millisecond), handlers.Options{})
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			untilIdle(t, other, r)
-		}()
-		untilIdle(t, c, r)
-		<-ended
-		l.wantOnce(t, ids...)
-	}},
+	{"two_workers_share_the_jobs", func(t *testing.T, c, other *queue.Client) { share(t, c, other, 2000, 0) }},
+	{"and_so_they_do_with_many_slots_each", func(t *testing.T, c, other *queue.Client) { share(t, c, other, 6000, 400) }},
 	{"what_fails_for_good_is_dead_with_its_attempts", func(t *testing.T, c, other *queue.Client) {
 		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{MaxAttempts: 2})[0]
 		untilIdle(t, c, serve("q", func(_ context.Context, j *queue.Job) error {
 			return handlers.RetryAfter(0, errors.New([]string{"first", "second"}[j.Attempt-1]))
-		}, handlers.Options{}))
+		}, handlers.Options{}), 0)
 		job, err := other.Get(t.Context(), id)
 		must(t, err)
 		var history []string
@@ -161,10 +150,26 @@ var scenarios = []struct {
 	}},
 }
 
-// untilIdle runs a worker until nothing is left to do.
-func untilIdle(t *testing.T, c *queue.Client, r *handlers.Registry) {
+// share has two workers run so many jobs.
+func share(t *testing.T, c, other *queue.Client, jobs, slots int) {
 	t.Helper()
-	w, err := runtime.New(c, r, runtime.Config{UntilIdle: true, Logger: new(logbook).logger()})
+	l := new(ledger)
+	ids := enqueue(t, c, "q", jobs, queue.EnqueueOptions{})
+	r := serve("q", l.taking(time.Millisecond), handlers.Options{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		untilIdle(t, other, r, slots)
+	}()
+	untilIdle(t, c, r, slots)
+	<-ended
+	l.wantOnce(t, ids...)
+}
+
+// untilIdle runs a worker until nothing is left to do. No slots are as many as a worker has by default.
+func untilIdle(t *testing.T, c *queue.Client, r *handlers.Registry, slots int) {
+	t.Helper()
+	w, err := runtime.New(c, r, runtime.Config{UntilIdle: true, Concurrency: slots, Logger: new(logbook).logger()})
 	if err == nil {
 		err = w.Run(t.Context())
 	}

@@ -163,7 +163,7 @@ func (w *twins) claim(rt *rapid.T) {
 		ExhaustedText: "max attempts exceeded", LapsedText: "lease lapsed",
 	}
 	rows := w.both(rt, "claim", func(s *world) (any, error) {
-		rows, err := s.store.ClaimBatch(context.Background(), c)
+		rows, err := claimed(context.Background(), s.store, c)
 		return s.rows(rows), err
 	}).([]sqlstore.Row)
 	for _, r := range rows {

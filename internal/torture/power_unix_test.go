@@ -90,7 +90,9 @@ func write(ctx context.Context, path string, out io.Writer) error {
 }
 
 func workOff(ctx context.Context, s sqlstore.Store, random *rand.Rand, say func(string, []int64) error) error {
-	rows, err := s.ClaimBatch(ctx, claimOf("q", random.Int64N(20)))
+	c := claimOf("q", random.Int64N(20))
+	c.Kind = sqlstore.OnlyProven // no claim lapses here
+	rows, err := claimed(ctx, s, c)
 	if err != nil || len(rows) == 0 {
 		return err
 	}

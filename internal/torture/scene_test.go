@@ -91,6 +91,19 @@ func claimOf(queue string, limit int64) sqlstore.Claim {
 	}
 }
 
+// claimed claims jobs and reads them afterwards, if the store can do that.
+func claimed(ctx context.Context, s sqlstore.Store, c sqlstore.Claim) ([]sqlstore.Row, error) {
+	late, ok := s.(sqlstore.LateReader)
+	if !ok {
+		return s.ClaimBatch(ctx, c)
+	}
+	unread, err := late.ClaimUnread(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return unread.Read(ctx)
+}
+
 // see is everything that a store shows, with jobs by their place in the order of ids.
 func see(ctx context.Context, s sqlstore.Store) (any, error) {
 	all, err := s.ListJobs(ctx, sqlstore.Filter{Limit: 10_000, PayloadLimit: 1 << 20})

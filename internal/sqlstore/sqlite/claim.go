@@ -22,17 +22,8 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 }
 
 func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error) {
-	levels, err := t.levels(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if len(levels) == 0 { // maybe because of that
-		var paused bool
-		if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
-			return nil, err
-		}
-	}
-	if err := t.buryExhausted(ctx, c); err != nil {
+	levels, open, err := t.survey(ctx, c)
+	if err != nil || !open {
 		return nil, err
 	}
 	rows, allReady, err := t.claimable(ctx, c, levels)
@@ -43,11 +34,11 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	args := []any{sql.Named("claimant", c.Claimant), sql.Named("now", t.now)}
 	if allReady {
-		_, err = t.each(ctx, "claim_take", "claim_take_span", ids, args...)
+		err = t.takeReady(ctx, c, ids)
 	} else {
-		_, err = t.exec(ctx, "claim_take", append(args, sql.Named("ids", jsonOf(ids)))...)
+		_, err = t.exec(ctx, "claim_take",
+			sql.Named("claimant", c.Claimant), sql.Named("now", t.now), sql.Named("ids", jsonOf(ids)))
 	}
 	if err != nil {
 		return nil, err
@@ -59,6 +50,27 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 		}
 	}
 	return rows, t.recordFailures(ctx, lapsed)
+}
+
+// survey is how a claim begins: with the dead, and with what is ready, as levels says. A queue that is paused is not open.
+func (t *tx) survey(ctx context.Context, c sqlstore.Claim) (levels []any, open bool, err error) {
+	if levels, err = t.levels(ctx, c); err != nil {
+		return nil, false, err
+	}
+	if len(levels) == 0 { // maybe because of that
+		var paused bool
+		if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
+			return nil, false, err
+		}
+	}
+	err = t.buryExhausted(ctx, c)
+	return levels, err == nil, err
+}
+
+// takeReady claims jobs that are all ready.
+func (t *tx) takeReady(ctx context.Context, c sqlstore.Claim, ids []int64) error {
+	_, err := t.each(ctx, "claim_take", "claim_take_span", ids, sql.Named("claimant", c.Claimant), sql.Named("now", t.now))
+	return err
 }
 
 // claimable is what a claim hands out, in order (C2), and whether ready has found all of it.
@@ -115,7 +127,7 @@ func (t *tx) ready(ctx context.Context, c sqlstore.Claim, levels []any) (rows []
 // claimed reads up to so many jobs as they will be once they are claimed.
 func (t *tx) claimed(ctx context.Context, statement string, c sqlstore.Claim, limit int64, more ...any) ([]sqlstore.Row, error) {
 	args := slices.Concat(more, []any{sql.Named("queue", c.Queue), sql.Named("now", t.now), sql.Named("limit", limit)})
-	return t.rows(ctx, statement, claimedRows(c.Queue, c.Claimant, t.now), args...)
+	return t.rows(ctx, statement, claimedRows(c.Queue, c.Claimant, t.now), 0, args...)
 }
 
 // buryExhausted is C6: whoever would be handed a job without attempts buries it instead.

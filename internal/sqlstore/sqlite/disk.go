@@ -41,7 +41,7 @@ func (d *disk) committed(calls []*call) {
 // owed says whether a call that was told of its outcome has to wait for the disk. The urgent need not: no lease outlives
 // the power.
 func (d *disk) owed(c *call) bool {
-	return d.wal != "" && c.err == nil && c.commit > 0 && c.lane != urgent
+	return d.wal != "" && c.err == nil && c.commit > 0 && c.lane != urgent && !c.trusts
 }
 
 // await returns when a commit is on the disk.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,6 +156,80 @@ func TestDisk(t *testing.T) {
 			}
 		}
 		c.first.Wait()
+	})
+	t.Run("C5_the_next_claim_waits_for_no_disk_but_whoever_reads_the_jobs_of_the_last_does", func(t *testing.T) {
+		s := openStore(t, Options{})
+		if _, err := s.Enqueue(t.Context(), slices.Repeat(oneJob, 2)); err != nil {
+			t.Fatal(err)
+		}
+		began, release := slow(s)
+		one := sqlstore.Claim{Queue: "q", Claimant: "me", Limit: 1, Kind: sqlstore.OnlyProven}
+		var claims [2]sqlstore.Unread
+		for i := range claims {
+			var err error
+			if claims[i], err = s.ClaimUnread(t.Context(), one); err != nil || claims[i].N != 1 {
+				t.Fatalf("claimed %d jobs, %v, want one", claims[i].N, err)
+			}
+		}
+		read := make(chan error, 1)
+		go func() {
+			_, err := claims[0].Read(context.Background())
+			read <- err
+		}()
+		<-began
+		select {
+		case err := <-read:
+			t.Errorf("read before the sync had ended: %v", err)
+		default:
+		}
+		close(release)
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+		s.write.disk.sync = func(*os.File) error { return errors.New("synced once more") }
+		if rows, err := claims[1].Read(t.Context()); err != nil || len(rows) != 1 {
+			t.Errorf("got %d jobs, %v: the sync was for this claim too", len(rows), err)
+		}
+	})
+	t.Run("T6_claims_that_are_not_on_the_disk_are_nobodys", func(t *testing.T) {
+		s := openStore(t, Options{})
+		if _, err := s.Enqueue(t.Context(), oneJob); err != nil {
+			t.Fatal(err)
+		}
+		c := sqlstore.Claim{Queue: "q", Claimant: "me", Limit: 1, Kind: sqlstore.OnlyProven}
+		unread, err := s.ClaimUnread(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write.disk.sync = func(*os.File) error { return errors.New("the disk is on fire") }
+		if rows, err := unread.Read(t.Context()); !errors.Is(err, sqlstore.ErrUnavailable) || rows != nil {
+			t.Errorf("got %d jobs, %v, want the error of the sync as ErrUnavailable", len(rows), err)
+		}
+		s.write.disk.sync = syncFile
+		if rows, err := s.ClaimBatch(t.Context(), c); err != nil || len(rows) != 1 || rows[0].Attempts != 1 {
+			t.Errorf("got %+v, %v, want the job again, which has spent no attempt", rows, err)
+		}
+	})
+	t.Run("T6_a_claim_that_reads_at_once_waits_at_once", func(t *testing.T) {
+		s := openStore(t, Options{})
+		if _, err := s.Enqueue(t.Context(), oneJob); err != nil {
+			t.Fatal(err)
+		}
+		c := sqlstore.Claim{Queue: "q", Claimant: "me", Limit: 2, Kind: sqlstore.OnlyProven}
+		rows, err := s.ClaimBatch(t.Context(), c)
+		if err == nil {
+			_, err = s.Retry(t.Context(), []sqlstore.Retrial{{Handle: sqlstore.Handle{ID: rows[0].ID, Fence: rows[0].Fence}}})
+		}
+		if err == nil {
+			_, err = s.Enqueue(t.Context(), oneJob) // so that the two have different fences
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write.disk.sync = func(*os.File) error { return errors.New("the disk is on fire") }
+		if u, err := s.ClaimUnread(t.Context(), c); !errors.Is(err, sqlstore.ErrUnavailable) {
+			t.Errorf("claimed %d jobs, %v, want the error of the sync as ErrUnavailable", u.N, err)
+		}
 	})
 	t.Run("K49_nobody_waits_with_NORMAL_or_for_nothing", func(t *testing.T) {
 		for name, o := range map[string]Options{"NORMAL": {Synchronous: "NORMAL"}, "FULL": {}} {

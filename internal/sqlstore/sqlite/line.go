@@ -40,6 +40,7 @@ type call struct {
 	woke   []string
 
 	lane   lane
+	trusts bool    // returns before the disk has it: its caller awaits the commit
 	commit int64   // that made it happen; zero: none
 	owes   []*call // who are to be told when that is on the disk; set before ready
 }

@@ -61,6 +61,8 @@ func TestPlans(t *testing.T) {
 	for name, want := range map[string][]string{
 		"claim_levels": {first, further, "SEARCH __alkstore_live EXISTS USING COVERING INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
 		"claim_ready":  {live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
+		"claim_list":   {live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
+		"claim_read":   {byID},
 		"claim_suspects": {
 			live + "INDEX __alkstore_live_suspects (queue=? AND run_at<?)",
 			live + "INDEX __alkstore_live_leases (queue=? AND claim_expires_at<?)",

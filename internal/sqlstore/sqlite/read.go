@@ -12,7 +12,7 @@ import (
 func (s *Store) GetJob(ctx context.Context, id int64) (row *sqlstore.Row, err error) {
 	err = s.snapshot(ctx, []string{"get_live", "get_dead", "payload", "failures"}, func(on *session) error {
 		for _, table := range []string{"get_live", "get_dead"} {
-			found, err := on.rows(ctx, table, wholeRows(), sql.Named("id", id))
+			found, err := on.rows(ctx, table, wholeRows(), 1, sql.Named("id", id))
 			if err != nil {
 				return err
 			}

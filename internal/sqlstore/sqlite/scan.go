@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -11,9 +12,9 @@ import (
 // rowReader makes a job of one row of a statement, and says whether its payload lives outside the row.
 type rowReader func(rows *sql.Rows) (r sqlstore.Row, spilled bool, err error)
 
-// rows runs a statement that returns jobs with their whole payloads.
-func (s *session) rows(ctx context.Context, name string, read rowReader, args ...any) ([]sqlstore.Row, error) {
-	var found []sqlstore.Row
+// rows runs a statement that returns jobs, about so many, with their whole payloads.
+func (s *session) rows(ctx context.Context, name string, read rowReader, n int, args ...any) ([]sqlstore.Row, error) {
+	found := slices.Grow([]sqlstore.Row(nil), n)
 	var spilled []int
 	err := s.query(ctx, name, func(rows *sql.Rows) error {
 		r, out, err := read(rows)

@@ -31,7 +31,7 @@ type Store struct {
 	closeErr  error
 }
 
-var _ sqlstore.Store = (*Store)(nil)
+var _ sqlstore.LateReader = (*Store)(nil)
 
 // writing runs work in a write transaction and then tells the watchers what it woke.
 func (s *Store) writing(
