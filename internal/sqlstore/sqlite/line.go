@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -63,9 +64,17 @@ func (c *call) plain() bool {
 //
 // A pool of one connection would let the calls through one by one and in no particular order: every enqueue would pay a
 // commit of its own, and a burst of them would starve the heartbeats.
+//
+// Many callers who come again as soon as they are told are told one after the other, and the first to come again would find
+// nobody and be a transaction of its own, with the disk to wait for. So where there is a crowd, whoever comes first lets the
+// others come that are about to. It does not lead meanwhile: what is urgent does not wait for it.
 type line struct {
 	mu      sync.Mutex
 	led     bool
+	taken   int  // calls of the transaction that is open
+	crowd   int  // calls of a transaction: the most, less one for each since
+	letting bool // somebody lets others come
+	yield   func()
 	came    int64 // how many calls have come to wait
 	behind  int   // transactions whose calls wait for the disk
 	held    bool  // back: nobody but the urgent may begin
@@ -76,19 +85,54 @@ type line struct {
 // that will be, whoever comes would only make the next one smaller by not waiting. // It does not hold up the urgent.
 const ahead = 1
 
+// company is how many calls are a crowd.
+const company = 8
+
+// turns is how often at most one lets others come, as long as some do: each is one turn of all that can run.
+const turns = 5
+
 // join puts a call in line and says whether it leads at once.
 func (q *line) join(c *call, l lane) (leads bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.led && q.may(l) {
-		q.led = true
+	free := !q.led && q.may(l)
+	if free && (l == urgent || q.crowd < company) {
+		q.led, q.taken = true, 1
 		return true
 	}
 	q.came++
 	c.number = q.came
 	c.ready = make(chan struct{}, 1)
 	q.waiting[l] = append(q.waiting[l], c)
+	if !free || q.letting {
+		return false
+	}
+	q.letCome()
+	if q.led || !q.may(l) {
+		return false
+	}
+	if i := slices.Index(q.waiting[l], c); i >= 0 {
+		q.waiting[l] = slices.Delete(q.waiting[l], i, i+1)
+		q.led, q.taken = true, 1
+		return true
+	}
+	q.next() // somebody urgent has taken it along, but not all that have come since
 	return false
+}
+
+// letCome lets others come until all have that did the last time, or no more do. q is locked, but not meanwhile.
+func (q *line) letCome() {
+	q.letting = true
+	for range turns {
+		n := len(q.waiting[ordinary])
+		q.mu.Unlock()
+		q.yield()
+		q.mu.Lock()
+		if now := len(q.waiting[ordinary]); now <= n || now >= q.crowd {
+			break
+		}
+	}
+	q.letting = false
 }
 
 // may says whether those of a lane may begin a transaction, once nobody leads. q is locked.
@@ -109,7 +153,7 @@ func (q *line) quit(c *call) bool {
 	for l := range q.waiting {
 		for i, w := range q.waiting[l] {
 			if w == c {
-				q.waiting[l] = append(q.waiting[l][:i], q.waiting[l][i+1:]...)
+				q.waiting[l] = slices.Delete(q.waiting[l], i, i+1)
 				return true
 			}
 		}
@@ -155,6 +199,7 @@ func (q *line) gather(room int, may func(c *call) bool) []*call {
 		clear(q.waiting[l][len(kept):])
 		q.waiting[l] = kept
 	}
+	q.taken += len(batch)
 	return batch
 }
 
@@ -163,18 +208,19 @@ func (q *line) handOver() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.led = false
+	q.crowd = max(q.taken, q.crowd-1)
 	q.next()
 }
 
-// next lets somebody lead if nobody does.
+// next lets somebody lead if nobody does or is about to.
 func (q *line) next() {
 	for l := lanes - 1; l >= 0 && !q.led; l-- {
-		if len(q.waiting[l]) == 0 || !q.may(l) {
+		if len(q.waiting[l]) == 0 || !q.may(l) || l == ordinary && q.letting {
 			continue
 		}
 		first := q.waiting[l][0]
-		q.waiting[l] = append(q.waiting[l][:0], q.waiting[l][1:]...)
-		q.led = true
+		q.waiting[l] = slices.Delete(q.waiting[l], 0, 1)
+		q.led, q.taken = true, 1
 		first.leads = true
 		first.ready <- struct{}{}
 	}

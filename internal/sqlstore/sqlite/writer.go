@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"time"
 
@@ -35,7 +36,7 @@ type writer struct {
 func newWriter(path string, o Options, files *witness) *writer {
 	w := &writer{
 		pool: openPool(path, o, writing, 1), clock: o.Clock, patience: o.busyTimeout(), files: files,
-		disk: &disk{sync: syncFile},
+		disk: &disk{sync: syncFile}, line: line{yield: goruntime.Gosched},
 	}
 	w.wal = newCheckpointer(path, o, w)
 	if o.synchronous() == "FULL" {
