@@ -37,7 +37,7 @@ var rooms = []room{
 	{
 		dir:   "internal/sqlstore/sqlite",
 		rooms: []string{"internal/sqlstore"},
-		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod", "github.com/fsnotify/fsnotify"},
+		libs:  []string{"modernc.org/sqlite", "golang.org/x/mod", "github.com/fsnotify/fsnotify", "golang.org/x/sys"},
 	},
 	{
 		dir:   "internal/sqlstore/postgres",

@@ -161,6 +161,13 @@ func (q *line) quit(c *call) bool {
 	return false
 }
 
+// busy says whether somebody leads.
+func (q *line) busy() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.led
+}
+
 // last is the number of the call that came to wait last.
 func (q *line) last() int64 {
 	q.mu.Lock()

@@ -25,7 +25,8 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 
 	tick := time.NewTicker(events.poll(poll))
 	defer tick.Stop()
-	wake("") // for what was written between the caller's last look and this one
+	written := s.write.disk.commits.Load() // by this process, when it looked last
+	wake("")                               // for what was written between the caller's last look and this one
 	for {
 		byEvent := false
 		select {
@@ -44,10 +45,15 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 			if !events.about(e) {
 				continue
 			}
+			if s.write.active(written) {
+				events.ours()
+				continue
+			}
+			events.heard()
 			byEvent = true
 		case <-events.trouble(): //nolint:errcheck // whatever was missed, the answer is a look
 			byEvent = true
-		case <-events.again.C:
+		case <-events.again.c:
 			if !events.due() {
 				continue
 			}
@@ -57,6 +63,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 		// Whoever is woken by a timer or a file inherits a time slice that may be over, and would lose the processor to
 		// handlers that compute, with a lock of SQLite in its hands that a heartbeat needs. Now it has none. // K6
 		runtime.Gosched()
+		written = s.write.disk.commits.Load()
 		changed, err := look.changed(ctx)
 		if err != nil {
 			return fail("watch", "", 0, err)

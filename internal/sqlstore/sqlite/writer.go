@@ -328,6 +328,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// active says whether there is a transaction, or has been one since so many commits.
+func (w *writer) active(commits int64) bool { return w.disk.commits.Load() != commits || w.line.busy() }
+
 func (w *writer) connect() error {
 	if w.conn != nil {
 		return nil
