@@ -136,8 +136,16 @@ func TestRivalry(t *testing.T) {
 	if r.wait() != 0 {
 		t.Error("a process that knows of no rival waits")
 	}
+	r.claimed(true)
 	for range 100 {
 		r.claimed(false)
+	}
+	if r.wait() != 0 {
+		t.Error("claims that nobody has told of count: one that had taken all it could is always followed by one in vain")
+	}
+	for range 100 {
+		r.claimed(false)
+		r.wait()
 	}
 	var waits []time.Duration
 	for range 1000 {
@@ -148,6 +156,7 @@ func TestRivalry(t *testing.T) {
 	}
 	for range 10 {
 		r.claimed(true)
+		r.wait()
 	}
 	if r.wait() != 0 {
 		t.Error("a process that finds what it is told of still waits")

@@ -100,14 +100,19 @@ const maxJitter = 10 * time.Millisecond
 // they settle at about one claim for each job.
 type rivalry struct {
 	mu     sync.Mutex
+	told   bool // since the last claim
 	spread time.Duration
 }
 
-// claimed reports a claim and whether it found anything.
+// claimed reports a claim and whether it found anything. One that nobody has told of says nothing: a worker with one slot
+// claims until there is nothing.
 func (r *rivalry) claimed(found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	told := r.told
+	r.told = false
 	switch {
+	case !told:
 	case !found:
 		r.spread = min(2*r.spread+time.Millisecond, maxJitter)
 	case r.spread < time.Millisecond:
@@ -117,10 +122,11 @@ func (r *rivalry) claimed(found bool) {
 	}
 }
 
-// wait draws how long to wait before the next run; zero is not at all.
+// wait draws how long to wait before the next run, at the word of others; zero is not at all.
 func (r *rivalry) wait() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.told = true
 	if r.spread == 0 {
 		return 0
 	}
