@@ -35,7 +35,7 @@ func TestConformanceOfUnread(t *testing.T) {
 		h.Store = late{h.Store.(*sqlite.Store)}
 		h.Second = func(t *testing.T) sqlstore.Store { return late{second(t).(*sqlite.Store)} }
 		return h
-	})
+	}, "Claim", "Lapse", "Suspect", "Race")
 }
 
 func TestClaimUnread(t *testing.T) {

@@ -19,6 +19,7 @@
 package storetest
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -103,16 +104,24 @@ func (c *ManualClock) Now() int64 { return c.now.Load() }
 // Set moves the clock, forwards or backwards.
 func (c *ManualClock) Set(unix int64) { c.now.Store(unix) }
 
-// Run runs the suite, each test over a store of its own. open is called once more than there are tests, to see what
-// the store can do.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+// Run runs the suite, or the named groups of it, each test over a store of its own. open is called once more than there are
+// tests, to see what the store can do.
+func Run(t *testing.T, open func(t *testing.T) Harness, only ...string) {
 	t.Helper()
+	for _, name := range only {
+		if !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
+			t.Fatalf("the suite has no group %q", name)
+		}
+	}
 	var able Harness
 	t.Run("Open", func(t *testing.T) { able = open(t) })
 	if t.Failed() {
 		return
 	}
 	for _, g := range groups() {
+		if len(only) > 0 && !slices.Contains(only, g.name) {
+			continue
+		}
 		t.Run(g.name, func(t *testing.T) {
 			for _, r := range g.rules {
 				if r.needs != nil && !r.needs(able) {
