@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,6 +293,25 @@ func TestAnnounce(t *testing.T) {
 	for _, part := range []string{"worker is empty", "control character", "ttl 0s"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want also %q", err, part)
+		}
+	}
+}
+
+// C2 C3: also where the store reads at once.
+func TestClaimUnread(t *testing.T) {
+	c, _ := open(t, nil)
+	low, high := enqueue(t, c, queue.EnqueueOptions{}), enqueue(t, c, queue.EnqueueOptions{Priority: 1})
+	for _, want := range [][]int64{{high, low}, nil} {
+		unread, err := c.ClaimUnread(t.Context(), "q", "w", 10)
+		must(t, err)
+		jobs, err := unread.Read(t.Context())
+		must(t, err)
+		var got []int64
+		for _, j := range jobs {
+			got = append(got, j.ID)
+		}
+		if !slices.Equal(got, want) || unread.Len() != len(want) {
+			t.Errorf("got jobs %d, %d in number, want %d", got, unread.Len(), want)
 		}
 	}
 }

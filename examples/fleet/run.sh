@@ -6,6 +6,10 @@
 # Uses the database that WORKER_DB names. Without one, a server is started for the occasion from the installed programs.
 set -eu
 cd "$(dirname "$0")"
+command -v worker >/dev/null || {
+	echo "worker is not on the PATH: go install ./cmd/worker, and add $(go env GOPATH)/bin to PATH" >&2
+	exit 1
+}
 work=$(mktemp -d)
 as=
 bin=

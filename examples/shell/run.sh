@@ -3,6 +3,10 @@
 # Needs the command worker: go install ./cmd/worker
 set -eu
 cd "$(dirname "$0")"
+command -v worker >/dev/null || {
+	echo "worker is not on the PATH: go install ./cmd/worker, and add $(go env GOPATH)/bin to PATH" >&2
+	exit 1
+}
 export WORKER_DB=jobs.db
 
 echo "the quick brown fox" | worker enqueue count -
