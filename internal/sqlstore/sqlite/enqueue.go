@@ -67,6 +67,9 @@ type mold struct {
 	fired
 }
 
+// alone says whether each job has a statement of its own.
+func (m *mold) alone() bool { return m.spills || m.schedule != "" }
+
 func (t *tx) mold(j *sqlstore.NewJob, by fired) (mold, error) {
 	m := mold{
 		queue: j.Queue, priority: j.Priority, runAt: t.now + j.DelayS, retention: optional(j.Stamps.DeadLetterRetentionS),
@@ -85,7 +88,7 @@ func (t *tx) mold(j *sqlstore.NewJob, by fired) (mold, error) {
 	return m, nil
 }
 
-// enqueue inserts jobs, each run of those that have a mold in common by one statement.
+// enqueue inserts jobs, each run of those that have a mold in common by one statement if it can.
 func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]int64, error) {
 	if err := t.giveBack(ctx); err != nil {
 		return nil, err
@@ -94,7 +97,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]i
 	for len(jobs) > 0 {
 		m, err := t.mold(&jobs[0], by)
 		n := 1
-		for err == nil && n < len(jobs) && !m.spills {
+		for err == nil && n < len(jobs) && !m.alone() {
 			var next mold
 			if next, err = t.mold(&jobs[n], by); next != m {
 				break
@@ -117,7 +120,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]i
 	return ids, nil
 }
 
-// cast inserts jobs of one mold, or one that spills, and returns the last id.
+// cast inserts jobs of one mold, or one of any, and returns the last id.
 func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int64, err error) {
 	args := t.common(&m)
 	statement := "enqueue_many"
@@ -162,8 +165,6 @@ func (t *tx) common(m *mold) []any {
 		sql.Named("max_attempts", m.budget),
 		sql.Named("backoff_base_s", m.backoffS),
 		sql.Named("dead_letter_retention_s", m.retention),
-		sql.Named("schedule", sql.NullString{String: m.schedule, Valid: m.schedule != ""}),
-		sql.Named("scheduled_for", sql.NullInt64{Int64: m.boundary, Valid: m.schedule != ""}),
 	}
 }
 
@@ -177,6 +178,8 @@ func forOne(m *mold, j *sqlstore.NewJob) []any {
 		sql.Named("payload", inline),
 		sql.Named("payload_size", len(j.Payload)),
 		sql.Named("spilled", m.spills),
+		sql.Named("schedule", sql.NullString{String: m.schedule, Valid: m.schedule != ""}),
+		sql.Named("scheduled_for", sql.NullInt64{Int64: m.boundary, Valid: m.schedule != ""}),
 	}
 }
 
