@@ -14,10 +14,10 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	if c.Limit < 1 {
 		return nil, nil // SQLite takes a negative LIMIT for none at all
 	}
-	err = s.writing(ctx, ordinary, int(c.Limit), func(ctx context.Context, t *tx) error {
+	err = s.perform(&call{ctx: ctx, size: int(c.Limit), asks: true, work: func(ctx context.Context, t *tx) error {
 		rows, err = t.claim(ctx, c)
 		return err
-	})
+	}}, ordinary)
 	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
 }
 
@@ -52,18 +52,34 @@ func (t *tx) claim(ctx context.Context, c sqlstore.Claim) ([]sqlstore.Row, error
 	return rows, t.recordFailures(ctx, lapsed)
 }
 
-// survey is how a claim begins: with the dead, and with what is ready, as levels says. A queue that is paused is not open.
+// survey is how a claim begins: with the time, with the dead, and with the levels, which are the priorities in which jobs may
+// be ready, the highest first. There is none for a claim of suspects. A queue that is paused is not open.
+//
+// A worker that was idle pays for each statement with cold caches. So one answers all that most claims ask.
 func (t *tx) survey(ctx context.Context, c sqlstore.Claim) (levels []any, open bool, err error) {
-	if levels, err = t.levels(ctx, c); err != nil {
+	var now int64
+	var highest, lowest any // SQLite keeps whatever a hand edit puts there
+	var spent, paused bool
+	if _, err := t.one(ctx, "claim_survey", []any{&now, &highest, &lowest, &spent, &paused},
+		sql.Named("queue", c.Queue)); err != nil {
 		return nil, false, err
 	}
-	if len(levels) == 0 { // maybe because of that
-		var paused bool
-		if _, err := t.one(ctx, "paused", []any{&paused}, sql.Named("queue", c.Queue)); err != nil || paused {
+	t.itIs(now)
+	if paused {
+		return nil, false, nil
+	}
+	if spent {
+		if err := t.buryExhausted(ctx, c); err != nil {
 			return nil, false, err
 		}
 	}
-	err = t.buryExhausted(ctx, c)
+	if highest == nil || c.Kind == sqlstore.OnlySuspects {
+		return nil, true, nil
+	}
+	if top, isInt := highest.(int64); isInt && lowest == any(top) {
+		return []any{top}, true, nil
+	}
+	levels, err = t.levels(ctx, c)
 	return levels, err == nil, err
 }
 
@@ -91,14 +107,10 @@ func (t *tx) claimable(
 	return rows[:min(len(rows), int(c.Limit))], false, nil
 }
 
-// levels are the priorities in which jobs are ready, the highest first; none for a claim of suspects, and none while the
-// queue is paused.
+// levels are the priorities in which jobs are ready, the highest first.
 func (t *tx) levels(ctx context.Context, c sqlstore.Claim) (priorities []any, err error) {
-	if c.Kind == sqlstore.OnlySuspects {
-		return nil, nil
-	}
 	err = t.query(ctx, "claim_levels", func(levels *sql.Rows) error {
-		priorities = append(priorities, nil) // SQLite keeps whatever a hand edit puts there
+		priorities = append(priorities, nil)
 		return levels.Scan(&priorities[len(priorities)-1])
 	}, sql.Named("queue", c.Queue), sql.Named("now", t.now))
 	return priorities, err

@@ -30,6 +30,8 @@ type call struct {
 	size int             // rows that it touches
 	work func(ctx context.Context, t *tx) error
 
+	asks bool // work asks for the time itself
+
 	// Instead of work: new jobs, which are inserted together with those of other calls.
 	jobs []sqlstore.NewJob
 	ids  []int64 // of them, when it is done

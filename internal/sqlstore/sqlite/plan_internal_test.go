@@ -59,6 +59,7 @@ func TestPlans(t *testing.T) {
 	)
 	s := openStore(t, Options{})
 	for name, want := range map[string][]string{
+		"claim_survey": {first, first, live + "INDEX __alkstore_live_spent (queue=?)"},
 		"claim_levels": {first, further, "SEARCH __alkstore_live EXISTS USING COVERING INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
 		"claim_ready":  {live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},
 		"claim_list":   {live + "INDEX __alkstore_live_ready (queue=? AND priority=? AND run_at<?)"},

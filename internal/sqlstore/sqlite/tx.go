@@ -11,7 +11,7 @@ import (
 type tx struct {
 	*session
 	now      int64
-	timeless bool     // now is zero: all calls are plain, and the statements of these ask for the clock themselves
+	timeless bool     // now is zero: all that the calls do asks for the clock itself
 	woke     []string // queues that may have work once this is committed
 	wrote    bool     // there is something to commit
 	ids      *reserve // nil: of nobody who would know
@@ -20,6 +20,13 @@ type tx struct {
 
 // wake notes that the queue may have new work.
 func (t *tx) wake(queue string) { t.woke = append(t.woke, queue) }
+
+// itIs is the time for those who asked for it, unless it has been told already.
+func (t *tx) itIs(now int64) {
+	if t.timeless {
+		t.now, t.timeless = now, false
+	}
+}
 
 // exec is the session's, and notes whether it has changed anything.
 func (t *tx) exec(ctx context.Context, name string, args ...any) (sql.Result, error) {

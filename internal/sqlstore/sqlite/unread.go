@@ -19,13 +19,13 @@ func (s *Store) ClaimUnread(ctx context.Context, c sqlstore.Claim) (sqlstore.Unr
 	var now int64
 	var list alike
 	var rows []sqlstore.Row
-	claim := &call{ctx: ctx, size: int(c.Limit)}
+	claim := &call{ctx: ctx, size: int(c.Limit), asks: true}
 	claim.work = func(ctx context.Context, t *tx) (err error) {
-		now, rows = t.now, nil
+		rows = nil
 		if list, err = t.claimAlike(ctx, c); err == nil && !list.all {
 			rows, err = t.claim(ctx, c)
 		}
-		claim.trusts = list.all
+		now, claim.trusts = t.now, list.all
 		return err
 	}
 	switch err := s.perform(claim, ordinary); {

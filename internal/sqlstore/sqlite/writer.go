@@ -270,7 +270,7 @@ func (w *writer) run(ctx context.Context, t *tx, calls []*call) error {
 // tell tells the time, by a clock that is read when all calls have begun: no call may find that it is earlier than when it
 // was made (T1).
 func (w *writer) tell(ctx context.Context, t *tx, calls []*call) (err error) {
-	t.timeless = w.clock == nil && !slices.ContainsFunc(calls, func(c *call) bool { return !c.plain() })
+	t.timeless = w.clock == nil && !slices.ContainsFunc(calls, func(c *call) bool { return !c.plain() && !c.asks })
 	if t.now = 0; !t.timeless {
 		t.now, err = readClock(ctx, w.on, w.clock)
 	}

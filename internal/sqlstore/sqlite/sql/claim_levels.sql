@@ -1,6 +1,5 @@
--- The priorities of :queue in which a job is ready, the highest first; none while it is paused. A plain ORDER BY over the
--- ready index would read every delayed job of a higher priority before the first ready one; so the index is entered once
--- for each priority.
+-- The priorities of :queue in which a job is ready, the highest first. A plain ORDER BY over the ready index would read
+-- every delayed job of a higher priority before the first ready one; so the index is entered once for each priority.
 WITH RECURSIVE level (priority) AS (
     SELECT (
         SELECT priority FROM __alkstore_live
@@ -20,4 +19,4 @@ SELECT priority FROM level
 WHERE EXISTS (
     SELECT 1 FROM __alkstore_live
     WHERE queue = :queue AND state = 'pending' AND priority = level.priority AND run_at <= :now
-) AND NOT EXISTS (SELECT 1 FROM __alkstore_queues WHERE queue = :queue AND paused = 1);
+);
