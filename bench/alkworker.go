@@ -216,32 +216,26 @@ func (a *alkworker) fill(ctx context.Context, state string, n int) error {
 	return multiply(ctx, a.place.Server, state == caseDead, rest)
 }
 
-// timeClaims enqueues a batch, claims as many, and ends them, over and over; only the claim is timed. What the database
-// holds besides stays as it is.
-func (a *alkworker) timeClaims(ctx context.Context, batch, rounds int) ([]time.Duration, error) {
-	took := make([]time.Duration, 0, rounds)
+// timeClaim enqueues a batch, claims as many, and ends them; only the claim is timed. What the database holds besides stays
+// as it is.
+func (a *alkworker) timeClaim(ctx context.Context, batch int) (took time.Duration, err error) {
 	payloads := make([]Payload, batch)
-	for range rounds {
-		for i := range payloads {
-			payloads[i] = newPayload(int64(i), 0)
-		}
-		if err := a.EnqueueMany(ctx, payloads); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		jobs, err := a.claim(ctx, batch)
-		took = append(took, time.Since(start))
-		if err != nil {
-			return nil, err
-		}
-		handles := make([]queue.Handle, batch)
-		for i, j := range jobs {
-			handles[i] = j.Handle()
-		}
-		acked, err := a.client.Ack(ctx, handles...)
-		if err := allHeld("ack", acked, err); err != nil {
-			return nil, err
-		}
+	for i := range payloads {
+		payloads[i] = newPayload(int64(i), 0)
 	}
-	return took, nil
+	if err := a.EnqueueMany(ctx, payloads); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	jobs, err := a.claim(ctx, batch)
+	took = time.Since(start)
+	if err != nil {
+		return 0, err
+	}
+	handles := make([]queue.Handle, batch)
+	for i, j := range jobs {
+		handles[i] = j.Handle()
+	}
+	acked, err := a.client.Ack(ctx, handles...)
+	return took, allHeld("ack", acked, err)
 }

@@ -31,6 +31,7 @@ type order struct {
 	Slots    int           `json:"slots"`    // of our worker
 	Queues   int           `json:"queues"`   // of the worker
 	Case     string        `json:"case"`     // of W10
+	Beside   Place         `json:"beside"`   // where W10 claims in turn, with nothing else in it
 	Duration time.Duration `json:"duration"` // how long to go on
 	Every    time.Duration `json:"every"`    // between two jobs
 	Work     time.Duration `json:"work"`     // of a handler

@@ -100,7 +100,8 @@ func TestReach(t *testing.T) {
 	t.Run("on_the_server", func(t *testing.T) {
 		claims := Metrics{}
 		for i := range claimCases {
-			claims[claimCaseMetric(i, 10, "p50")] = float64(10 + 2*i)
+			claims[caseMetric(i, aloneMetric(10, 50))] = 10
+			claims[caseMetric(i, claimMetric(10, 50))] = float64(12 + 2*i)
 		}
 		r := reportOf(rateOf("W2", "alkworker-pg", 36), rateOf("W2", "river-pg", 3), rateOf("W2", "river-pg-1ms", 9),
 			rateOf("W3", "alkworker-pg", 5), rateOf("W3", "river-pg", 3), rateOf("W4", "alkworker-pg", 9),

@@ -166,12 +166,11 @@ func idleWork(ctx context.Context, b *bench, s *Spec) (a answer, err error) {
 	return a, err
 }
 
-// claimCases are what is in the database in W10 beside the jobs to claim. The first is what the others are compared with.
+// claimCases are what is in the database in W10 beside the jobs to claim.
 var claimCases = []struct {
 	state string
 	jobs  int
 }{
-	{caseReady, 0},
 	{caseReady, 100_000},
 	{caseReady, 1_000_000},
 	{caseDelayed, 1_000_000},
@@ -183,45 +182,33 @@ var claimCases = []struct {
 func claimColumns() []column {
 	var all []column
 	for i, c := range claimCases {
-		title := "nothing else"
-		if i > 0 {
-			title = fmt.Sprintf("%d %s", c.jobs, c.state)
-		}
 		for _, batch := range claimBatches {
-			for _, p := range []string{"p50", "p99"} {
-				all = append(all, column{claimCaseMetric(i, batch, p), fmt.Sprintf("%s, %d jobs, %s us", title, batch, p), 0})
+			for _, p := range claimPercentiles {
+				all = append(all,
+					column{caseMetric(i, claimMetric(batch, p)), fmt.Sprintf("%d %s, %d jobs, p%d us", c.jobs, c.state, batch, p), 0},
+					column{caseMetric(i, aloneMetric(batch, p)), fmt.Sprintf("in turn with nothing else, %d jobs, p%d us", batch, p), 0})
 			}
 		}
 	}
 	return all
 }
 
-func claimCaseMetric(i, batch int, percentile string) string {
-	return fmt.Sprintf("case%d_%s", i, claimMetric(batch, percentile))
-}
+func caseMetric(i int, metric string) string { return fmt.Sprintf("case%d_%s", i, metric) }
 
 func claimWork(ctx context.Context, b *bench, s *Spec) (a answer, err error) {
 	a.Metrics = Metrics{}
 	for i, c := range claimCases {
-		measure := func(p Place) error {
-			got, err := runStep(ctx, order{
-				Subject: s.Name, Step: stepClaim, Place: p, Jobs: max(b.jobs(1000), 20), Limit: b.Limit,
-			})
-			if err != nil {
-				return err
-			}
-			for _, batch := range claimBatches {
-				for _, p := range []string{"p50", "p99"} {
-					a.Metrics[claimCaseMetric(i, batch, p)] = got.Metrics[claimMetric(batch, p)]
+		err := b.at(ctx, s, func(beside Place) error {
+			return b.atSeeded(ctx, s, order{Step: stepFill, Case: c.state, Jobs: b.jobs(c.jobs)}, func(p Place) error {
+				got, err := runStep(ctx, order{
+					Subject: s.Name, Step: stepClaim, Place: p, Beside: beside, Jobs: max(b.jobs(1000), 20), Limit: b.Limit,
+				})
+				for metric, value := range got.Metrics {
+					a.Metrics[caseMetric(i, metric)] = value
 				}
-			}
-			return nil
-		}
-		if c.jobs == 0 {
-			err = b.at(ctx, s, measure)
-		} else {
-			err = b.atSeeded(ctx, s, order{Step: stepFill, Case: c.state, Jobs: b.jobs(c.jobs)}, measure)
-		}
+				return err
+			})
+		})
 		if err != nil {
 			return a, fmt.Errorf("%d %s: %w", c.jobs, c.state, err)
 		}
