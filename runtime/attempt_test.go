@@ -29,54 +29,88 @@ func (badChain) Unwrap() error { panic("no chain") }
 
 func nothing() any { return nil }
 
+var errBoom = errors.New("boom")
+
+// outcome is a handler, and what becomes of its job while a minute passes and the backoff takes an hour.
+type outcome struct {
+	name    string
+	handler func(j *queue.Job) error
+	state   queue.State
+	attempt int
+	runIn   time.Duration // pending: from the answer on, with ten percent to either side
+	err     string        // last error
+	history int           // failed attempts kept
+	log     []string
+}
+
+var outcomes = []outcome{
+	{name: "nil_acks", handler: func(*queue.Job) error { return nil }, state: gone, log: []string{"level=DEBUG", "job done"}},
+	{name: "H4_an_error_retries", handler: func(*queue.Job) error { return errBoom },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "boom", history: 1, log: []string{"level=WARN", "will be retried", "boom"}},
+	{name: "B2_RetryAfter", handler: func(*queue.Job) error { return handlers.RetryAfter(90*time.Second, errBoom) },
+		state: queue.Pending, attempt: 1, runIn: 90 * time.Second, err: "boom", history: 1},
+	{name: "B2_RetryAfter_rounds_up", handler: func(*queue.Job) error { return handlers.RetryAfter(99_001*time.Millisecond, nil) },
+		state: queue.Pending, attempt: 1, runIn: 100 * time.Second, err: "failed", history: 1},
+	{name: "H5_Fail", handler: func(*queue.Job) error { return handlers.Fail(errBoom) },
+		state: queue.Dead, attempt: 1, err: "boom", history: 1, log: []string{"level=ERROR", "failed the job for good"}},
+	{name: "H7_Fail_without_a_text", handler: func(*queue.Job) error { return handlers.Fail(nil) },
+		state: queue.Dead, attempt: 1, err: "failed", history: 1},
+	{name: "H6_Snooze", handler: func(*queue.Job) error { return handlers.Snooze(90 * time.Second) },
+		state: queue.Pending, attempt: 0, runIn: 90 * time.Second},
+	{name: "Cancel", handler: func(*queue.Job) error { return handlers.Cancel(errBoom) },
+		state: gone, log: []string{"level=INFO", "cancelled by its handler", "boom"}},
+	{name: "K27_panic", handler: func(*queue.Job) error { panic("oh no") },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: oh no", history: 1},
+	{name: "K27_panic_nil", handler: func(*queue.Job) error { panic(nothing()) },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: nil", history: 1},
+	{name: "K27_Goexit", handler: func(*queue.Job) error { goruntime.Goexit(); return nil },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: the handler called runtime.Goexit", history: 1},
+	{name: "K27_an_error_whose_text_panics", handler: func(*queue.Job) error { return &badError{} },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "no error text: formatting a *runtime_test.badError panicked: no text", history: 1},
+	{name: "K27_an_error_whose_chain_panics", handler: func(*queue.Job) error { return badChain{} },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "bad chain", history: 1},
+	{name: "K27_a_panic_with_a_value_whose_text_panics", handler: func(*queue.Job) error { panic(&badError{}) },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: no error text: formatting a *runtime_test.badError panicked: no text", history: 1},
+	{name: "K27_a_megabyte_of_panic", handler: func(*queue.Job) error { panic(strings.Repeat("x", 1<<20)) },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: xxx", history: 1},
+	{name: "K27_a_megabyte_of_error", handler: func(*queue.Job) error { return errors.New(strings.Repeat("ä", 1<<19)) },
+		state: queue.Pending, attempt: 1, runIn: time.Hour, err: "äää", history: 1},
+}
+
+// check fails unless that has become of the job, which was answered within some time after it was enqueued.
+func (a *outcome) check(t *testing.T, j *queue.Job, within time.Duration) {
+	t.Helper()
+	if (j == nil) != (a.state == gone) {
+		t.Errorf("got %+v, want it %s", j, a.state)
+	}
+	if j == nil || a.state == gone {
+		return
+	}
+	if j.State != a.state || j.Attempt != a.attempt || !strings.HasPrefix(j.LastError, a.err) ||
+		(a.err == "") != (j.LastError == "") || len(j.Failures) != a.history {
+		t.Errorf("got %s, attempt %d, error %.99q, %d failures; want %s, %d, %q, %d",
+			j.State, j.Attempt, j.LastError, len(j.Failures), a.state, a.attempt, a.err, a.history)
+	}
+	if len(j.LastError) > 64<<10 {
+		t.Errorf("the error has %d bytes", len(j.LastError))
+	}
+	in := j.RunAt.Sub(j.CreatedAt)
+	if a.runIn == time.Hour { // the curve and its jitter
+		if in < 48*time.Minute || in > 72*time.Minute+within {
+			t.Errorf("ready after %v, want about an hour", in)
+		}
+	} else if j.State == queue.Pending && (in < a.runIn || in > a.runIn+within) {
+		t.Errorf("ready after %v, want %v", in, a.runIn)
+	}
+	if panicked := strings.HasPrefix(a.err, "panic"); panicked != (a.history > 0 && j.Failures[0].Stack != "") {
+		t.Errorf("failures %.300v, want a stack exactly for a panic", j.Failures)
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	errBoom := errors.New("boom")
 
-	tests := []struct {
-		name    string
-		handler func(j *queue.Job) error
-		// What has become of the job after a minute, of which the backoff takes one hour.
-		state   queue.State
-		attempt int
-		runIn   time.Duration // pending: from the answer on, with ten percent to either side
-		err     string        // last error
-		history int           // failed attempts kept
-		log     []string
-	}{
-		{name: "nil_acks", handler: func(*queue.Job) error { return nil }, state: gone, log: []string{"level=DEBUG", "job done"}},
-		{name: "H4_an_error_retries", handler: func(*queue.Job) error { return errBoom },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "boom", history: 1, log: []string{"level=WARN", "will be retried", "boom"}},
-		{name: "B2_RetryAfter", handler: func(*queue.Job) error { return handlers.RetryAfter(90*time.Second, errBoom) },
-			state: queue.Pending, attempt: 1, runIn: 90 * time.Second, err: "boom", history: 1},
-		{name: "B2_RetryAfter_rounds_up", handler: func(*queue.Job) error { return handlers.RetryAfter(99_001*time.Millisecond, nil) },
-			state: queue.Pending, attempt: 1, runIn: 100 * time.Second, err: "failed", history: 1},
-		{name: "H5_Fail", handler: func(*queue.Job) error { return handlers.Fail(errBoom) },
-			state: queue.Dead, attempt: 1, err: "boom", history: 1, log: []string{"level=ERROR", "failed the job for good"}},
-		{name: "H7_Fail_without_a_text", handler: func(*queue.Job) error { return handlers.Fail(nil) },
-			state: queue.Dead, attempt: 1, err: "failed", history: 1},
-		{name: "H6_Snooze", handler: func(*queue.Job) error { return handlers.Snooze(90 * time.Second) },
-			state: queue.Pending, attempt: 0, runIn: 90 * time.Second},
-		{name: "Cancel", handler: func(*queue.Job) error { return handlers.Cancel(errBoom) },
-			state: gone, log: []string{"level=INFO", "cancelled by its handler", "boom"}},
-		{name: "K27_panic", handler: func(*queue.Job) error { panic("oh no") },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: oh no", history: 1},
-		{name: "K27_panic_nil", handler: func(*queue.Job) error { panic(nothing()) },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: nil", history: 1},
-		{name: "K27_Goexit", handler: func(*queue.Job) error { goruntime.Goexit(); return nil },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: the handler called runtime.Goexit", history: 1},
-		{name: "K27_an_error_whose_text_panics", handler: func(*queue.Job) error { return &badError{} },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "no error text: formatting a *runtime_test.badError panicked: no text", history: 1},
-		{name: "K27_an_error_whose_chain_panics", handler: func(*queue.Job) error { return badChain{} },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "bad chain", history: 1},
-		{name: "K27_a_panic_with_a_value_whose_text_panics", handler: func(*queue.Job) error { panic(&badError{}) },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: no error text: formatting a *runtime_test.badError panicked: no text", history: 1},
-		{name: "K27_a_megabyte_of_panic", handler: func(*queue.Job) error { panic(strings.Repeat("x", 1<<20)) },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "panic: xxx", history: 1},
-		{name: "K27_a_megabyte_of_error", handler: func(*queue.Job) error { return errors.New(strings.Repeat("ä", 1<<19)) },
-			state: queue.Pending, attempt: 1, runIn: time.Hour, err: "äää", history: 1},
-	}
-	for _, tt := range tests {
+	for _, tt := range outcomes {
 		bubble(t, tt.name, func(w *world) {
 			ids := w.enqueue("q", 1, queue.EnqueueOptions{BackoffBase: time.Hour})
 			p := w.start(runtime.Config{Concurrency: 1}, serve("q", func(_ context.Context, j *queue.Job) error {
@@ -89,31 +123,7 @@ func TestAnswers(t *testing.T) {
 			after := w.enqueue("q", 1, queue.EnqueueOptions{})
 			w.pass(time.Second)
 			w.wantState(gone, after...) // the slot is free
-			j := w.get(ids[0])
-			if (j == nil) != (tt.state == gone) {
-				w.Fatalf("got %+v, want it %s", j, tt.state)
-			}
-			if j != nil {
-				if j.State != tt.state || j.Attempt != tt.attempt || !strings.HasPrefix(j.LastError, tt.err) ||
-					(tt.err == "") != (j.LastError == "") || len(j.Failures) != tt.history {
-					w.Errorf("got %s, attempt %d, error %.99q, %d failures; want %s, %d, %q, %d",
-						j.State, j.Attempt, j.LastError, len(j.Failures), tt.state, tt.attempt, tt.err, tt.history)
-				}
-				if len(j.LastError) > 64<<10 {
-					w.Errorf("the error has %d bytes", len(j.LastError))
-				}
-				in := j.RunAt.Sub(j.CreatedAt)
-				if tt.runIn == time.Hour { // the curve and its jitter
-					if in < 48*time.Minute || in > 72*time.Minute {
-						w.Errorf("ready after %v, want about an hour", in)
-					}
-				} else if j.State == queue.Pending && in != tt.runIn {
-					w.Errorf("ready after %v, want %v", in, tt.runIn)
-				}
-				if panicked := strings.HasPrefix(tt.err, "panic"); panicked != (tt.history > 0 && j.Failures[0].Stack != "") {
-					w.Errorf("failures %.300v, want a stack exactly for a panic", j.Failures)
-				}
-			}
+			tt.check(w.T, w.get(ids[0]), 0)
 			if len(tt.log) > 0 {
 				w.log.want(w.T, 1, append(tt.log, "job=1")...)
 			}
@@ -228,7 +238,6 @@ func TestTimeout(t *testing.T) {
 
 func TestAckTx(t *testing.T) {
 	t.Parallel()
-	errBoom := errors.New("boom")
 
 	tests := []struct {
 		name   string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 	"github.com/alkstore/alkworker/runtime"
+	"github.com/alkstore/alkworker/scheduler"
 )
 
 // TestOverStores runs workers over the databases that users have, in real time and with a second process beside them: what
@@ -126,17 +128,121 @@ var scenarios = []struct {
 			t.Errorf("job %d ran, want %d", got, held)
 		}
 	}},
+	{"H1_H3_a_claim_holds_for_as_long_as_its_handler_runs", func(t *testing.T, c, other *queue.Client) {
+		const lease = time.Second
+		enqueue(t, other, "q", 1, queue.EnqueueOptions{VisibilityTimeout: lease})
+		l, done := new(ledger), make(chan struct{})
+		r := serve("q", l.handler(func(ctx context.Context, _ *queue.Job) error {
+			defer close(done)
+			return within(ctx, 3*lease)
+		}), handlers.Options{})
+		background(t, c, r, runtime.Config{})
+		background(t, other, r, runtime.Config{PollInterval: 10 * time.Millisecond})
+		receive(t, done)
+		if runs := l.all(); len(runs) != 1 || runs[0].cause != nil {
+			t.Errorf("ran as %+v, want one run whose context did not end", runs)
+		}
+	}},
+	{"every_answer_is_recorded", func(t *testing.T, c, other *queue.Client) {
+		var jobs []queue.NewJob
+		for _, a := range outcomes {
+			jobs = append(jobs, queue.NewJob{Queue: "q", Payload: []byte(a.name), EnqueueOptions: queue.EnqueueOptions{BackoffBase: time.Hour}})
+		}
+		ids, err := other.Enqueue(t.Context(), jobs...)
+		must(t, err)
+		var began sync.WaitGroup
+		began.Add(len(jobs))
+		w, ended := launch(t, c, serve("q", func(_ context.Context, j *queue.Job) error {
+			began.Done()
+			return outcomes[slices.Index(ids, j.ID)].handler(j)
+		}, handlers.Options{}), runtime.Config{})
+		began.Wait()
+		w.Stop()
+		must(t, receive(t, ended))
+		for i, id := range ids {
+			job, err := other.Get(t.Context(), id)
+			must(t, err)
+			t.Run(outcomes[i].name, func(t *testing.T) { outcomes[i].check(t, job, time.Minute) })
+		}
+	}},
+	{"an_attempt_that_takes_too_long_is_repeated", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{BackoffBase: queue.NoBackoff})[0]
+		l := new(ledger)
+		untilIdle(t, c, serve("q", l.handler(func(ctx context.Context, j *queue.Job) error {
+			if j.Attempt == 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}), handlers.Options{Timeout: 10 * time.Millisecond}), 0)
+		if runs := l.of(id); len(runs) != 2 || !errors.Is(runs[0].cause, handlers.ErrTimeout) {
+			t.Errorf("ran as %+v, want a timeout and a second attempt", runs)
+		}
+	}},
+	{"S1_a_schedule_of_another_process_is_fired", func(t *testing.T, c, other *queue.Client) {
+		ran := make(chan *queue.Job, 100)
+		background(t, c, serve("q", func(_ context.Context, j *queue.Job) error { ran <- j; return nil }, handlers.Options{}),
+			runtime.Config{})
+		must(t, scheduler.Set(t.Context(), other, scheduler.Schedule{Name: "s", Queue: "q", Spec: "@every 1s"}))
+		first, second := receive(t, ran), receive(t, ran)
+		if first.Schedule != "s" || !second.ScheduledFor.After(first.ScheduledFor) {
+			t.Errorf("ran for %v and %v of %q", first.ScheduledFor, second.ScheduledFor, first.Schedule)
+		}
+	}},
+	{"a_worker_counts_from_its_start_to_its_stop", func(t *testing.T, c, other *queue.Client) {
+		enqueue(t, other, "q", 1, queue.EnqueueOptions{})
+		workers := func() int {
+			all, err := other.Stats(t.Context())
+			must(t, err)
+			for _, q := range all {
+				if q.Queue == "q" {
+					return q.Workers
+				}
+			}
+			return 0
+		}
+		seen := make(chan int, 1)
+		w, ended := launch(t, c, serve("q", func(ctx context.Context, _ *queue.Job) error {
+			n := workers()
+			for n == 0 && within(ctx, time.Millisecond) == nil { // to announce is another loop
+				n = workers()
+			}
+			seen <- n
+			return nil
+		}, handlers.Options{}), runtime.Config{})
+		if n := receive(t, seen); n != 1 {
+			t.Errorf("%d workers while it runs, want 1", n)
+		}
+		w.Stop()
+		must(t, receive(t, ended))
+		if n := workers(); n != 0 {
+			t.Errorf("%d workers after the stop, want none", n)
+		}
+	}},
+	{"what_is_not_done_at_a_stop_is_handed_back", func(t *testing.T, c, other *queue.Client) {
+		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
+		began := make(chan struct{})
+		w, ended := launch(t, c, serve("q", func(ctx context.Context, _ *queue.Job) error {
+			close(began)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, handlers.Options{}), runtime.Config{Drain: runtime.NoDrain})
+		receive(t, began)
+		w.Stop()
+		must(t, receive(t, ended))
+		jobs, err := other.Claim(t.Context(), "q", "next", 1)
+		must(t, err)
+		if len(jobs) != 1 || jobs[0].ID != id || jobs[0].Attempt != 1 || jobs[0].Suspect {
+			t.Errorf("claimed %+v, want job %d at once, with its attempt", jobs, id)
+		}
+	}},
 	{"a_stop_waits_for_what_runs", func(t *testing.T, c, other *queue.Client) {
 		id := enqueue(t, other, "q", 1, queue.EnqueueOptions{})[0]
 		began, finish := make(chan struct{}), make(chan struct{})
-		w, err := runtime.New(c, serve("q", func(context.Context, *queue.Job) error {
+		w, ended := launch(t, c, serve("q", func(context.Context, *queue.Job) error {
 			close(began)
 			<-finish
 			return nil
-		}, handlers.Options{}), runtime.Config{Logger: new(logbook).logger()})
-		must(t, err)
-		ended := make(chan error, 1)
-		go func() { ended <- w.Run(t.Context()) }()
+		}, handlers.Options{}), runtime.Config{})
 		receive(t, began)
 		w.Stop()
 		if job, err := other.Get(t.Context(), id); err != nil || job == nil || job.State != queue.Processing {
@@ -148,6 +254,17 @@ var scenarios = []struct {
 			t.Errorf("afterwards: got %v, %v, want no job", job, err)
 		}
 	}},
+}
+
+// launch runs a worker. What Run returns is sent to ended.
+func launch(t *testing.T, c *queue.Client, r *handlers.Registry, config runtime.Config) (w *runtime.Worker, ended <-chan error) {
+	t.Helper()
+	config.Logger = new(logbook).logger()
+	w, err := runtime.New(c, r, config)
+	must(t, err)
+	result := make(chan error, 1)
+	go func() { result <- w.Run(t.Context()) }()
+	return w, result
 }
 
 // share has two workers run so many jobs.
