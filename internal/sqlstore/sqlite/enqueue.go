@@ -28,7 +28,7 @@ func (s *Store) EnqueueTx(ctx context.Context, callers sqlstore.Tx, jobs []sqlst
 		return nil, nil
 	}
 	err = s.inside(ctx, callers, func(ctx context.Context, t *tx) error {
-		ids, err = t.enqueue(ctx, jobs, fired{})
+		ids, err = t.enqueue(ctx, jobs)
 		return err
 	})
 	return unlessFailed(ids, fail("enqueue to", only(jobs), 0, err))
@@ -67,14 +67,11 @@ type mold struct {
 	fired
 }
 
-// alone says whether each job has a statement of its own.
-func (m *mold) alone() bool { return m.spills || m.schedule != "" }
-
-func (t *tx) mold(j *sqlstore.NewJob, by fired) (mold, error) {
+func (t *tx) mold(j *sqlstore.NewJob) (mold, error) {
 	m := mold{
 		queue: j.Queue, priority: j.Priority, runAt: t.now + j.DelayS, retention: optional(j.Stamps.DeadLetterRetentionS),
 		visibility: j.Stamps.VisibilityTimeoutS, budget: j.Stamps.MaxAttempts, backoffS: j.Stamps.BackoffBaseS,
-		spills: len(j.Payload) > spillOver, fired: by,
+		spills: len(j.Payload) > spillOver,
 	}
 	if j.RunAt != nil {
 		m.runAt = *j.RunAt
@@ -88,18 +85,18 @@ func (t *tx) mold(j *sqlstore.NewJob, by fired) (mold, error) {
 	return m, nil
 }
 
-// enqueue inserts jobs, each run of those that have a mold in common by one statement if it can.
-func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]int64, error) {
+// enqueue inserts jobs, each run of those that have a mold in common by one statement.
+func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, error) {
 	if err := t.giveBack(ctx); err != nil {
 		return nil, err
 	}
 	ids := make([]int64, 0, len(jobs))
 	for len(jobs) > 0 {
-		m, err := t.mold(&jobs[0], by)
+		m, err := t.mold(&jobs[0])
 		n := 1
-		for err == nil && n < len(jobs) && !m.alone() {
+		for err == nil && n < len(jobs) && !m.spills {
 			var next mold
-			if next, err = t.mold(&jobs[n], by); next != m {
+			if next, err = t.mold(&jobs[n]); next != m {
 				break
 			}
 			n++
@@ -120,7 +117,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob, by fired) ([]i
 	return ids, nil
 }
 
-// cast inserts jobs of one mold, or one of any, and returns the last id.
+// cast inserts jobs of one mold, or one that spills or is fired, and returns the last id.
 func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int64, err error) {
 	args := t.common(&m)
 	statement := "enqueue_many"
@@ -143,7 +140,7 @@ func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int
 
 // enqueueAs inserts a plain job with a reserved id. False if it is not to be used any more.
 func (t *tx) enqueueAs(ctx context.Context, id, last int64, j *sqlstore.NewJob) (done bool, err error) {
-	m, err := t.mold(j, fired{})
+	m, err := t.mold(j)
 	if err != nil {
 		return false, err
 	}

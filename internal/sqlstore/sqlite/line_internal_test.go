@@ -146,7 +146,7 @@ func TestLine(t *testing.T) {
 		for i := range 5 {
 			queue := fmt.Sprint("q", i)
 			work := func(t *tx) error {
-				_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: queue, Stamps: sqlstore.Stamps{MaxAttempts: 1}}}, fired{})
+				_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: queue, Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
 				if i == 2 {
 					return errors.Join(err, refuse)
 				}
@@ -163,6 +163,40 @@ func TestLine(t *testing.T) {
 		queues, err := c.Queues(t.Context())
 		if want := []string{"q0", "q1", "q3", "q4"}; err != nil || !slices.Equal(queues, want) {
 			t.Errorf("queues: got %v, %v; want %v", queues, err, want)
+		}
+	})
+	t.Run("T1_a_claim_and_an_enqueue_of_one_transaction_have_the_same_time", func(t *testing.T) {
+		s := openStore(t, Options{Synchronous: "NORMAL"})
+		job := []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1, VisibilityTimeoutS: 60}}}
+		if _, err := s.Enqueue(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		before, err := s.Now(t.Context())
+		c := holdUp(t, s)
+		c.wantNil(err)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := s.ClaimBatch(t.Context(), sqlstore.Claim{Queue: "q", Claimant: "w", Limit: 1})
+			c.wantNil(err)
+		})
+		c.awaits(1)
+		all.Go(func() {
+			_, err := s.Enqueue(t.Context(), job)
+			c.wantNil(err)
+		})
+		c.awaits(2)
+		close(c.release)
+		all.Wait()
+		after, err := s.Now(t.Context())
+		c.wantNil(err)
+		rows, err := s.ListJobs(t.Context(), sqlstore.Filter{Limit: 9})
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("got %d jobs, %v", len(rows), err)
+		}
+		enqueued, claimed := rows[0], rows[1]
+		if claimed.ClaimedAt == nil || *claimed.ClaimedAt != enqueued.CreatedAt || *claimed.ClaimExpiresAt != enqueued.CreatedAt+60 ||
+			enqueued.RunAt != enqueued.CreatedAt || enqueued.CreatedAt < before || enqueued.CreatedAt > after {
+			t.Errorf("from %d to %d: got %+v and %+v", before, after, claimed, enqueued)
 		}
 	})
 	t.Run("a_panic_reaches_its_caller_and_strands_nobody", func(t *testing.T) {
@@ -183,7 +217,7 @@ func TestLine(t *testing.T) {
 			goruntime.Gosched()
 		}
 		c.joins(&all, ordinary, 1, func(t *tx) error {
-			_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}}, fired{})
+			_, err := t.enqueue(context.Background(), []sqlstore.NewJob{{Queue: "q", Stamps: sqlstore.Stamps{MaxAttempts: 1}}})
 			return err
 		}, c.wantNil)
 		close(c.release)

@@ -151,13 +151,19 @@ func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, er
 
 // fire enqueues one job of a schedule (S7).
 func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundary int64) (int64, error) {
-	ids, err := t.enqueue(ctx, []sqlstore.NewJob{{
+	if err := t.giveBack(ctx); err != nil {
+		return 0, err
+	}
+	job := sqlstore.NewJob{
 		Queue: by.Queue, Payload: by.Payload, Priority: by.Fire.Priority, ExpiresS: by.Fire.ExpiresS, Stamps: by.Fire.Stamps,
-	}}, fired{schedule: by.Name, boundary: boundary})
+	}
+	m, err := t.mold(&job)
 	if err != nil {
 		return 0, err
 	}
-	return ids[0], nil
+	m.fired = fired{schedule: by.Name, boundary: boundary}
+	t.wake(by.Queue)
+	return t.cast(ctx, m, []sqlstore.NewJob{job})
 }
 
 func (t *tx) schedule(ctx context.Context, name string) (found *sqlstore.Schedule, err error) {

@@ -66,7 +66,7 @@ func (t *tx) run(ctx context.Context, batch []*call) error {
 		return nil
 	}
 	t.woke = nil
-	ids, err := t.enqueue(ctx, jobs, fired{})
+	ids, err := t.enqueue(ctx, jobs)
 	if err != nil {
 		return err
 	}

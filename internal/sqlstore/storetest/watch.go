@@ -23,9 +23,11 @@ func watchRules() []rule {
 	return rules
 }
 
-// waking is a change that can make work of the queue "mail" claimable. prepare is over before the watch begins.
+// waking is a change that can make work of the queue "mail" claimable. prepare is over before the watch begins. The queue
+// of a new job is known and has to be named: a nameless signal may be that of a look that was due anyway.
 type waking struct {
 	name    string
+	named   bool
 	prepare func(e *env) (change func())
 }
 
@@ -49,29 +51,29 @@ func wakings() []waking {
 		}
 	}
 	return []waking{
-		{"enqueue", func(e *env) func() { return func() { e.enqueue(newJob("mail")) } }},
-		{"enqueue_of_a_delayed_job", func(e *env) func() {
+		{"enqueue", true, func(e *env) func() { return func() { e.enqueue(newJob("mail")) } }},
+		{"enqueue_of_a_delayed_job", true, func(e *env) func() {
 			j := newJob("mail")
 			j.DelayS = 100
 			return func() { e.enqueue(j) }
 		}},
-		{"retry", held(func(e *env, h sqlstore.Handle) { e.retry(sqlstore.Retrial{Handle: h, DelayS: 3}) })},
-		{"release", held(func(e *env, h sqlstore.Handle) { e.release(h) })},
-		{"requeue", dead(func(e *env, id int64) { e.requeue(id) })},
-		{"requeue_by_filter", dead(func(e *env, _ int64) {
+		{"retry", false, held(func(e *env, h sqlstore.Handle) { e.retry(sqlstore.Retrial{Handle: h, DelayS: 3}) })},
+		{"release", false, held(func(e *env, h sqlstore.Handle) { e.release(h) })},
+		{"requeue", false, dead(func(e *env, id int64) { e.requeue(id) })},
+		{"requeue_by_filter", false, dead(func(e *env, _ int64) {
 			e.ok(second(e.store.RequeueMatching(e.Context(), sqlstore.DeadFilter{}, 10)))
 		})},
-		{"resume", func(e *env) func() {
+		{"resume", false, func(e *env) func() {
 			e.enqueue(newJob("mail"))
 			e.ok(e.store.SetPaused(e.Context(), "mail", true))
 			return func() { e.ok(e.store.SetPaused(e.Context(), "mail", false)) }
 		}},
-		{"register", func(e *env) func() { return func() { e.register("nightly", "mail") } }},
-		{"tick", scheduled(func(e *env) {
+		{"register", false, func(e *env) func() { return func() { e.register("nightly", "mail") } }},
+		{"tick", true, scheduled(func(e *env) {
 			e.advance(60)
 			same(e, "ticked", len(e.tick()), 1)
 		})},
-		{"fire", scheduled(func(e *env) {
+		{"fire", true, scheduled(func(e *env) {
 			_, ok, err := e.store.FireNow(e.Context(), "nightly")
 			e.ok(err)
 			same(e, "fired", ok, true)
@@ -129,14 +131,14 @@ func (e *env) watching(s sqlstore.Store, poll time.Duration) *watch {
 	return w
 }
 
-// wants waits until the queue, or no queue in particular, is named.
-func (w *watch) wants(queue string) {
+// wants waits until the queue is named, or, unless it has to be, no queue in particular.
+func (w *watch) wants(queue string, named bool) {
 	w.e.Helper()
 	patience := time.After(patience)
 	for {
 		select {
 		case q := <-w.woke:
-			if q == queue || q == "" {
+			if q == queue || q == "" && !named {
 				return
 			}
 		case <-patience:
@@ -149,7 +151,7 @@ func wakesOn(e *env, w waking) {
 	change := w.prepare(e)
 	watch := e.watching(e.store, time.Hour)
 	change()
-	watch.wants("mail")
+	watch.wants("mail", w.named)
 }
 
 func watchEnds(e *env) {
@@ -182,8 +184,8 @@ func watchersAll(e *env) {
 	a, b := e.watching(e.store, time.Hour), e.watching(e.store, time.Hour)
 	for range 3 {
 		e.enqueue(newJob("mail"), newJob("other"))
-		a.wants("mail")
-		b.wants("mail")
+		a.wants("mail", false)
+		b.wants("mail", false)
 	}
 }
 
@@ -217,5 +219,5 @@ func watchPolls(e *env) {
 	w := e.watching(e.store, 10*time.Millisecond)
 	other := e.handles(2)[1]
 	e.ok(second(other.Enqueue(e.Context(), jobs(1, newJob("mail")))))
-	w.wants("mail")
+	w.wants("mail", false)
 }
