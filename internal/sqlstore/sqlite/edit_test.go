@@ -41,6 +41,10 @@ func TestEdits(t *testing.T) {
 			default:
 				free++
 			}
+			now, next, err := s.NextReady(t.Context(), []string{"q"})
+			if at, known := next["q"]; err != nil || !known || at > now {
+				t.Errorf("%s: looks as if another job of its queue were not ready: %v, %v", where, next, err)
+			}
 			if !slices.ContainsFunc(claim(t, s, "q", 10), func(r sqlstore.Row) bool { return r.ID == ids["witness"] }) {
 				t.Errorf("%s: another job of its queue is not handed out", where)
 			}
@@ -62,6 +66,35 @@ func TestEdits(t *testing.T) {
 		}
 	}
 	t.Logf("%d edits named, %d harmless, %d problems mended", named, free, mended)
+}
+
+// TestEditedFence is about the greatest number, after which none comes: nobody else's claim ends, and no job is in nobody's
+// hands. // C1, H1, K2
+func TestEditedFence(t *testing.T) {
+	now := int64(1_700_000_000)
+	path := filepath.Join(t.TempDir(), "queue.db")
+	s := open(t, path, sqlite.Options{Synchronous: "NORMAL", Clock: func() int64 { return now }})
+	db := pool(t, path)
+	edited := func() (id int64) {
+		id = enqueue(t, s, newJob("q"))[0]
+		execute(t, db, "UPDATE __alkstore_live SET fence = 9223372036854775807")
+		return id
+	}
+	id := edited()
+	first := claim(t, s, "q", 1)
+	now += 1000
+	if second := claim(t, s, "q", 1); len(first) != 1 || len(second) != 1 {
+		t.Fatalf("claimed %d and %d jobs, want the one twice", len(first), len(second))
+	}
+	if acked := must(s.AckBatch(t.Context(), []sqlstore.Handle{{ID: id, Fence: first[0].Fence}}))(t); acked[0] {
+		t.Error("a claim that has lapsed was acked, and ended that of another")
+	}
+	must(s.Cancel(t.Context(), []int64{id}))(t)
+	edited()
+	unread := must(s.ClaimUnread(t.Context(), sqlstore.Claim{Queue: "q", Claimant: "w", Limit: 9, Kind: sqlstore.OnlyProven}))(t)
+	if rows := must(unread.Read(t.Context()))(t); len(rows) != 1 || unread.N != 1 {
+		t.Errorf("claimed %d and read %d jobs, want 1", unread.N, len(rows))
+	}
 }
 
 // columnsOf names the columns of a table, but for its key.

@@ -85,6 +85,9 @@ func (t *tx) mold(j *sqlstore.NewJob) (mold, error) {
 	return m, nil
 }
 
+// statementBytes bounds the payloads of one statement, far below what SQLite takes for one value.
+const statementBytes = 64 << 20
+
 // enqueue inserts jobs, each run of those that have a mold in common by one statement.
 func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, error) {
 	if err := t.giveBack(ctx); err != nil {
@@ -92,15 +95,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, erro
 	}
 	ids := make([]int64, 0, len(jobs))
 	for len(jobs) > 0 {
-		m, err := t.mold(&jobs[0])
-		n := 1
-		for err == nil && n < len(jobs) && !m.spills {
-			var next mold
-			if next, err = t.mold(&jobs[n]); next != m {
-				break
-			}
-			n++
-		}
+		m, n, err := t.together(jobs)
 		if err != nil {
 			return nil, err
 		}
@@ -115,6 +110,22 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, erro
 		jobs = jobs[n:]
 	}
 	return ids, nil
+}
+
+// together is the mold of the first jobs, and how many of them one statement can insert.
+func (t *tx) together(jobs []sqlstore.NewJob) (m mold, n int, err error) {
+	m, err = t.mold(&jobs[0])
+	size := len(jobs[0].Payload)
+	for n = 1; err == nil && n < len(jobs) && !m.spills; n++ {
+		var next mold
+		if next, err = t.mold(&jobs[n]); err != nil || next != m {
+			break
+		}
+		if size += len(jobs[n].Payload); size > statementBytes {
+			break
+		}
+	}
+	return m, n, err
 }
 
 // cast inserts jobs of one mold, or one that spills or is fired, and returns the last id.

@@ -31,7 +31,7 @@ func (t *tx) hold(ctx context.Context, handles []sqlstore.Handle, found func(i i
 		if err := rows.Scan(&i, &fence, &h.attempts, &h.maxAttempts, &h.spilled); err != nil {
 			return err
 		}
-		if fence.value == handles[i].Fence {
+		if fence.known && fence.value == handles[i].Fence {
 			h.id, h.fence = handles[i].ID, fence.value
 			found(i, h)
 		}

@@ -48,9 +48,10 @@ func (t *tx) giveBack(ctx context.Context) error {
 	return err
 }
 
-// giveBack is that of a transaction, for a writer that is done. What goes wrong is a gap and no more.
+// giveBack is that of a transaction, for a writer that is done, if its connection has ever got that far. What goes wrong is
+// a gap and no more.
 func (w *writer) giveBack() {
-	if !w.ids.left() || w.on == nil || w.usable() != nil || w.files.look(w.seen) != nil {
+	if !w.ids.left() || w.on == nil || w.seen == nil || w.usable() != nil || w.files.look(w.seen) != nil {
 		return
 	}
 	_ = (&tx{session: w.on, ids: &w.ids}).giveBack(context.Background())

@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
 )
 
 // TestReservedIDs is about ids that are given away without a write of the sequence. // E1, C2
@@ -116,6 +119,27 @@ func TestReservedIDs(t *testing.T) {
 			t.Errorf("the id %d was given away, and is another's", next)
 		}
 		ascending(t, more)
+	})
+	t.Run("a_store_whose_last_connection_never_wrote_is_closed", func(t *testing.T) {
+		s, path := fresh(t)
+		s.write.patience = 0
+		alone(t, s, 20)
+		execute(t, s, "CREATE TRIGGER refuse BEFORE INSERT ON __alkstore_live BEGIN SELECT RAISE(FAIL, 'refused'); END")
+		if _, err := s.Enqueue(t.Context(), oneJob); err == nil || s.write.on != nil || !s.write.ids.left() {
+			t.Fatalf("got %v, want the connection given up and ids left", err)
+		}
+		locked := openPool(path, s.options, callers, 1)
+		defer func() { _ = locked.Close() }()
+		lock, err := locked.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Enqueue(t.Context(), oneJob); !errors.Is(err, sqlstore.ErrBusy) {
+			t.Errorf("got %v, want ErrBusy", err)
+		}
+		if err := errors.Join(s.Close(), lock.Rollback()); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("a_lone_enqueue_writes_two_pages", func(t *testing.T) {
 		s, path := fresh(t)

@@ -71,9 +71,11 @@ func (s *Store) snapshot(ctx context.Context, statements []string, work func(on 
 		return err
 	}
 	defer done()
-	// Before a connection is taken: to prepare takes one as well, and everybody who has one could wait for another.
-	for _, name := range statements {
-		if _, err := s.read.stmt(ctx, name); err != nil {
+	// Before a connection is taken, and not again: to prepare takes one as well, and everybody who has one could wait for
+	// whoever prepares a statement and waits for one.
+	prepared := make([]*sql.Stmt, len(statements))
+	for i, name := range statements {
+		if prepared[i], err = s.read.stmt(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -100,12 +102,8 @@ func (s *Store) snapshot(ctx context.Context, statements []string, work func(on 
 			err = cerr
 		}
 	}()
-	for _, name := range statements {
-		st, err := s.read.stmt(ctx, name)
-		if err != nil {
-			return err
-		}
-		on.prepared[name] = all.StmtContext(ctx, st)
+	for i, name := range statements {
+		on.prepared[name] = all.StmtContext(ctx, prepared[i])
 	}
 	return work(on)
 }

@@ -90,7 +90,8 @@ func (t *tx) list(ctx context.Context, c sqlstore.Claim, limit int64, priority a
 		sql.Named("now", t.now), sql.Named("priority", priority), sql.Named("limit", limit)); err != nil {
 		return alike{}, err
 	}
-	list.all, list.fence = least.known && least == greatest, least.value+1
+	// A fence that was edited to where no integer comes next is nothing to count on.
+	list.all, list.fence = least.known && least == greatest && least.value < 1<<53, least.value+1
 	return list, json.Unmarshal([]byte(ids), &list.ids)
 }
 

@@ -152,7 +152,7 @@ func workersQueues(e *env) {
 	e.ok(e.store.Announce(ctx, "a", []string{"x", "y"}, 10))
 	e.ok(e.store.Announce(ctx, "b", []string{"y", "z"}, 10))
 	count(map[string]int64{"x": 1, "y": 2, "z": 1})
-	e.ok(e.store.Announce(ctx, "a", []string{"y"}, 10))
+	e.ok(e.store.Announce(ctx, "a", []string{"y", "y"}, 10))
 	count(map[string]int64{"y": 2, "z": 1})
 	e.ok(e.store.Announce(ctx, "b", nil, 10))
 	count(map[string]int64{"y": 1})

@@ -1,2 +1,2 @@
 INSERT INTO __alkstore_workers (worker, queue, expires_at)
-SELECT :worker, value, :now + :ttl_s FROM json_each(:queues);
+SELECT DISTINCT :worker, value, :now + :ttl_s FROM json_each(:queues);

@@ -1,4 +1,5 @@
--- When :queue next has something to claim; NULL if nothing waits. The levels are those of claim_levels.sql.
+-- When :queue next has something to claim; NULL if nothing waits. The levels are those of claim_levels.sql. A time that was
+-- edited into a fraction counts as its second.
 WITH RECURSIVE
 level (priority) AS (
     SELECT (
@@ -39,5 +40,5 @@ moment (at) AS (
         LIMIT 1
     )
 )
-SELECT min(at) FROM moment
+SELECT CAST(min(at) AS INTEGER) FROM moment
 WHERE NOT EXISTS (SELECT 1 FROM __alkstore_queues WHERE queue = :queue AND paused = 1);
