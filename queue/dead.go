@@ -87,15 +87,12 @@ type Swept struct {
 }
 
 // Sweep moves what has expired in one queue to the dead letters, pending and processing alike, with the text "expired",
-// deletes dead jobs past their retention, and makes processing rows without a deadline claimable. // D2
+// deletes dead jobs past their retention, and makes processing rows without a deadline claimable. It takes any name that
+// Queues gives, also one that no job may have, such as a row edited by hand has. // D2 K3
 func (c *Client) Sweep(ctx context.Context, queue string) (Swept, error) {
-	const op = "sweep"
-	if queue == "" {
-		return Swept{}, failed(op, "", 0, invalidf("queue name is empty"))
-	}
 	s, err := c.store.SweepExpired(ctx, queue, TextExpired)
 	if err != nil {
-		return Swept{}, failed(op, queue, 0, err)
+		return Swept{}, failed("sweep", queue, 0, err)
 	}
 	return Swept{Expired: clampInt(s.Expired), Dropped: clampInt(s.Dropped), Repaired: clampInt(s.Repaired)}, nil
 }

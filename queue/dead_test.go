@@ -228,8 +228,4 @@ func TestSweep(t *testing.T) {
 			t.Errorf("got %v, %v; want no job", j, err)
 		}
 	})
-	t.Run("empty_name_is_refused", func(t *testing.T) {
-		_, err := noStore().Sweep(t.Context(), "")
-		wantError(t, err, "sweep", "", 0, queue.ErrInvalid)
-	})
 }

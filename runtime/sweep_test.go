@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/queue"
 	"github.com/alkstore/alkworker/runtime"
 )
@@ -35,6 +36,17 @@ func TestSweep(t *testing.T) {
 		w.log.want(w.T, 1, "level=WARN", "jobs expired", "queue=other", "jobs=4")
 		w.log.want(w.T, 1, "level=INFO", "past their retention", "jobs=1")
 		w.log.want(w.T, 1, "level=INFO", "past their retention", "jobs=2")
+		w.stop(p)
+	})
+
+	bubble(t, "K3_a_queue_that_no_job_may_have_stops_nothing", func(w *world) {
+		_, err := w.store.Enqueue(w.Context(), []sqlstore.NewJob{{Queue: "", ExpiresS: new(int64(5)), Stamps: queue.Options{}.Stamps()}})
+		must(w.T, err)
+		expiring := w.enqueue("other", 1, queue.EnqueueOptions{Expires: 5 * time.Second})
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(0), handlers.Options{}))
+		w.pass(time.Minute)
+		w.wantState(queue.Dead, expiring...)
+		w.wantState(queue.Dead, expiring[0]-1)
 		w.stop(p)
 	})
 

@@ -103,9 +103,10 @@ func Resume(ctx context.Context, c *queue.Client, name string) (bool, error) {
 }
 
 // Fire enqueues one job of a schedule at once, paused or not, and returns its id; false if there is no such schedule.
-// The boundaries are not affected. The job says that it was scheduled for the moment of the call.
+// The boundaries are not affected. The job says that it was scheduled for the moment of the call. A schedule that was
+// edited into something that makes no job is an error that says why.
 func Fire(ctx context.Context, c *queue.Client, name string) (id int64, ok bool, err error) {
-	id, ok, err = c.Store().FireNow(ctx, name)
+	id, ok, err = c.Store().FireNow(ctx, name, func(s sqlstore.Schedule) error { return fireable(&s) })
 	return id, ok, wrap("fire", name, "", err)
 }
 
@@ -131,18 +132,24 @@ func change(
 func merge(now int64, have *sqlstore.Schedule, want sqlstore.Schedule) (*sqlstore.Schedule, error) {
 	want.CreatedAt = now
 	if have != nil {
-		want.CreatedAt, want.Paused = have.CreatedAt, have.Paused
+		want.Paused = have.Paused
+		if plausible(have.CreatedAt) {
+			want.CreatedAt = have.CreatedAt
+		}
 	}
 	next, err := nextBoundary(now, &want)
 	if err != nil {
 		return nil, err
 	}
 	want.NextFireAt = next
-	if have != nil && sameGrid(have, &want) {
+	if have != nil && sameGrid(have, &want) && plausible(have.NextFireAt) {
 		want.NextFireAt = have.NextFireAt // S4: also one that is due and not fired yet
 	}
 	return &want, nil
 }
+
+// plausible says whether a stored time can have been ours. What was edited into no number at all reads as zero.
+func plausible(t int64) bool { return t > 0 && inRange(t) }
 
 // sameGrid compares the boundaries themselves: "60s" and "1m" are the same, and so are the anchors "three o'clock
 // today" and "three o'clock yesterday" of a daily schedule, which a program that works its anchor out anew at every

@@ -155,6 +155,46 @@ func TestSet(t *testing.T) {
 		}
 	})
 
+	for name, next := range map[string]int64{"in_1970": 0, "before_Christ": math.MinInt64, "never": math.MaxInt64} {
+		bubble(t, "S2_a_next_time_"+name+"_is_repaired_by_the_next_registration", func(w *world) {
+			start := w.now()
+			w.set(Schedule{Name: "a", Spec: "@every 10s"})
+			w.edit("a", func(s *sqlstore.Schedule) { s.NextFireAt = next })
+			time.Sleep(15 * time.Second)
+			if next := w.set(Schedule{Name: "a", Spec: "@every 10s"}); next != start+20 {
+				w.Errorf("next %d, want %d", next, start+20)
+			}
+		})
+	}
+
+	t.Run("S2_a_time_of_registration_that_was_none_is_that_of_the_next", func(t *testing.T) {
+		for _, created := range []int64{0, -1, math.MaxInt64} {
+			have := &sqlstore.Schedule{Name: "a", Spec: "@every 10s", CreatedAt: created, NextFireAt: created}
+			got, err := merge(1005, have, sqlstore.Schedule{Name: "a", Spec: "@every 10s"})
+			if err != nil || got.CreatedAt != 1005 || got.NextFireAt != 1015 {
+				t.Errorf("created at %d: got %+v, %v; want it created at 1005 and fired at 1015", created, got, err)
+			}
+		}
+	})
+
+	bubble(t, "E8_S2_a_row_that_makes_no_job_is_not_fired_by_hand_either", func(w *world) {
+		for what, broken := range map[string]func(*sqlstore.Schedule){
+			"queue name":         func(s *sqlstore.Schedule) { s.Queue = "" },
+			"max attempts":       func(s *sqlstore.Schedule) { s.Fire.Stamps.MaxAttempts = 0 },
+			"visibility timeout": func(s *sqlstore.Schedule) { s.Fire.Stamps.VisibilityTimeoutS = 0 },
+		} {
+			w.set(Schedule{Name: "a", Queue: "q", Spec: "@every 1h"})
+			w.edit("a", broken)
+			_, ok, err := Fire(w.Context(), w.client, "a")
+			if ok || !errors.Is(err, queue.ErrInvalid) || !strings.Contains(err.Error(), what) {
+				w.Errorf("%s: got %t, %v; want an error that names it", what, ok, err)
+			}
+		}
+		if fired := w.fired("a"); len(fired) > 0 {
+			w.Errorf("fired %v", fired)
+		}
+	})
+
 	bubble(t, "S1_a_pause_survives_a_registration", func(w *world) {
 		w.set(Schedule{Name: "a", Spec: "@every 1h", Paused: true})
 		if w.get("a").Paused {

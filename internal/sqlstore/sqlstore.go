@@ -157,8 +157,9 @@ type Schedules interface {
 	Tick(ctx context.Context, plan func(now int64, due Schedule) (Plan, error)) ([]Ticked, error)
 
 	// FireNow enqueues one job of a schedule, paused or not, for the moment of the call. NextFireAt does not move.
-	// False if there is no such schedule.
-	FireNow(ctx context.Context, name string) (id int64, ok bool, err error)
+	// False if there is no such schedule. check, which follows the rules of Register's change, may refuse: then nothing
+	// happens, and its error is returned.
+	FireNow(ctx context.Context, name string, check func(s Schedule) error) (id int64, ok bool, err error)
 }
 
 // Fleet is what workers know of one another.

@@ -396,7 +396,7 @@ func (w *twins) tick(rt *rapid.T) {
 func (w *twins) fire(rt *rapid.T) {
 	name := scheduleNames.Draw(rt, "name")
 	w.both(rt, "fire", func(s *world) (any, error) {
-		id, ok, err := s.store.FireNow(context.Background(), name)
+		id, ok, err := s.store.FireNow(context.Background(), name, func(sqlstore.Schedule) error { return nil })
 		if !ok {
 			return id, err
 		}

@@ -254,7 +254,7 @@ func operations(t *testing.T, d *database) []operation {
 			return fmt.Sprint(len(ticked)), err
 		}},
 		{name: "FireNow", do: func(ctx context.Context, s sqlstore.Store, _ scene) (any, error) {
-			_, ok, err := s.FireNow(ctx, "s")
+			_, ok, err := s.FireNow(ctx, "s", func(sqlstore.Schedule) error { return nil })
 			return ok, err
 		}},
 		{name: "Lead", do: func(ctx context.Context, s sqlstore.Store, _ scene) (any, error) {

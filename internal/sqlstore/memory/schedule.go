@@ -140,7 +140,9 @@ func (s *Store) fireDue(
 }
 
 // FireNow enqueues one job of a schedule, paused or not, for the moment of the call.
-func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, err error) {
+func (s *Store) FireNow(
+	ctx context.Context, name string, check func(sqlstore.Schedule) error,
+) (id int64, ok bool, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return 0, false, failed("fire", "", 0, err)
@@ -149,6 +151,9 @@ func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, er
 	c, exists := s.schedules[name]
 	if !exists {
 		return 0, false, nil
+	}
+	if err := check(copySchedule(c)); err != nil {
+		return 0, false, failed("fire", c.Queue, 0, err)
 	}
 	r, err := fired(c, now, now)
 	if err != nil {

@@ -120,10 +120,15 @@ func (s *Store) tickOne(
 }
 
 // FireNow implements [sqlstore.Schedules].
-func (s *Store) FireNow(ctx context.Context, name string) (id int64, ok bool, err error) {
+func (s *Store) FireNow(
+	ctx context.Context, name string, check func(sqlstore.Schedule) error,
+) (id int64, ok bool, err error) {
 	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
 		schedule, err := t.schedule(ctx, name)
 		if err != nil || schedule == nil {
+			return err
+		}
+		if err := check(*schedule); err != nil {
 			return err
 		}
 		ids, err := t.fire(ctx, schedule, []int64{*t.clock})

@@ -74,6 +74,7 @@ func (t *tx) repair(ctx context.Context) (mended []sqlstore.Problem, err error) 
 		{"repair_payloads", nil}, // once it is known which jobs have one
 		{"repair_failures", nil},
 		{"repair_queues", nil},
+		{"repair_schedules", nil},
 		{"repair_locks", []any{now}},
 		{"repair_workers", []any{now}},
 		{"repair_sequence_row", nil},

@@ -97,6 +97,73 @@ func TestEditedFence(t *testing.T) {
 	}
 }
 
+// TestNamelessSchedule is about a row that no command can name: the others go on, and a repair gives it a name. // S2, K3
+func TestNamelessSchedule(t *testing.T) {
+	for what, value := range map[string]string{"null": "NULL", "a blob": "x'00ff'", "a blob that reads as a name": "CAST('b' AS BLOB)"} {
+		t.Run(what, func(t *testing.T) {
+			s, db, paint := editable(t)
+			paint()
+			for _, name := range []string{"a", "b"} {
+				must(0, s.Register(t.Context(), name, func(now int64, _ *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+					return &sqlstore.Schedule{Queue: "q", Spec: "@every 1m", CatchUp: 1, NextFireAt: now - 1,
+						Fire: sqlstore.FireOptions{Stamps: sqlstore.Stamps{VisibilityTimeoutS: 30, MaxAttempts: 9}}}, nil
+				}))(t)
+			}
+			execute(t, db, "UPDATE __alkstore_scheduler_tasks SET name = "+value+", next_fire_at = next_fire_at - 9 WHERE name = 'b'")
+			ticked := must(s.Tick(t.Context(), func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error) {
+				return sqlstore.Plan{Boundaries: []int64{due.NextFireAt}, NextFireAt: now + 60}, nil
+			}))(t)
+			if len(ticked) != 1 || ticked[0].Name != "a" || len(ticked[0].IDs) != 1 {
+				t.Errorf("ticked %+v, want the one with a name fired", ticked)
+			}
+			if now, next, err := s.Soonest(t.Context()); err != nil || next == nil || *next != now+60 {
+				t.Errorf("soonest: %v, %v, want a minute from now", next, err)
+			}
+			if all := must(s.ListSchedules(t.Context()))(t); len(all) != 1 || all[0].Name != "a" {
+				t.Errorf("lists %+v, want the one with a name", all)
+			}
+			problems := must(s.Check(t.Context()))(t)
+			if len(problems) != 1 || problems[0].Kind != "schedule" {
+				t.Errorf("named %+v, want the schedule", problems)
+			}
+			must(s.Repair(t.Context()))(t)
+			if left := must(s.Check(t.Context()))(t); len(left) > 0 {
+				t.Errorf("left %+v after the repair", left)
+			}
+			all := must(s.ListSchedules(t.Context()))(t)
+			if len(all) != 2 || all[1].Name != "nameless-2" || all[1].Spec != "@every 1m" {
+				t.Errorf("after the repair there are %+v, want a second one with a name", all)
+			}
+		})
+	}
+}
+
+// TestScheduleCreatedByHand: what is named as wrong goes away when the schedule is set again, as the advice says. // S2
+func TestScheduleCreatedByHand(t *testing.T) {
+	s, db, _ := editable(t)
+	put := func() {
+		must(0, s.Register(t.Context(), "a", func(now int64, _ *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+			return &sqlstore.Schedule{Queue: "q", Spec: "@every 1m", CatchUp: 1, NextFireAt: now + 60}, nil
+		}))(t)
+	}
+	put()
+	for _, column := range []string{"created_at", "anchor", "next_fire_at"} {
+		for _, value := range []string{"'x'", "9223372036854775807", "-9223372036854775807"} {
+			execute(t, db, "UPDATE __alkstore_scheduler_tasks SET "+column+" = "+value)
+			if problems := must(s.Check(t.Context()))(t); len(problems) != 1 || problems[0].Kind != "schedule" {
+				t.Errorf("%s set to %s: named %+v, want the schedule", column, value, problems)
+			}
+			put()
+			if left := must(s.Check(t.Context()))(t); len(left) > 0 {
+				t.Errorf("%s set to %s: left %+v", column, value, left)
+			}
+		}
+	}
+	if all := must(s.ListSchedules(t.Context()))(t); all[0].CreatedAt != must(s.Now(t.Context()))(t) {
+		t.Errorf("created at %d, want now", all[0].CreatedAt)
+	}
+}
+
 // columnsOf names the columns of a table, but for its key.
 func columnsOf(t *testing.T, db *sql.DB, table string) []string {
 	t.Helper()

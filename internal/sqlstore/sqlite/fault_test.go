@@ -78,7 +78,10 @@ func writes(t *testing.T, s *sqlite.Store) []write {
 				return sqlstore.Plan{Boundaries: []int64{now}, NextFireAt: now + 60}, nil
 			}))
 		}},
-		{"fire now", func(ctx context.Context) error { _, _, err := s.FireNow(ctx, "nightly"); return err }},
+		{"fire now", func(ctx context.Context) error {
+			_, _, err := s.FireNow(ctx, "nightly", func(sqlstore.Schedule) error { return nil })
+			return err
+		}},
 		{"lead", func(ctx context.Context) error { return second(s.Lead(ctx, "lock", "me", 60)) }},
 		{"resign", func(ctx context.Context) error { return s.Resign(ctx, "lock", "me") }},
 		{"announce", func(ctx context.Context) error { return s.Announce(ctx, "me", []string{"q"}, 60) }},

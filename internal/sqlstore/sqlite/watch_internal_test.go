@@ -91,7 +91,10 @@ func TestOwnWritesWake(t *testing.T) {
 			return func(ctx context.Context) error { return s.Register(ctx, "s", schedule) }
 		}},
 		{"fire", "q", func() func(context.Context) error {
-			return func(ctx context.Context) error { _, _, err := s.FireNow(ctx, "s"); return err }
+			return func(ctx context.Context) error {
+				_, _, err := s.FireNow(ctx, "s", func(sqlstore.Schedule) error { return nil })
+				return err
+			}
 		}},
 		{"repair", "", func() func(context.Context) error {
 			return func(ctx context.Context) error { _, err := s.Repair(ctx); return err }

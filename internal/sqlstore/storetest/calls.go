@@ -106,7 +106,7 @@ func (e *env) calls(tx sqlstore.Tx) []call {
 		}},
 		{"Tick", "", 0, func(ctx context.Context, s sqlstore.Store) error { return second(s.Tick(ctx, everyMinute)) }},
 		{"FireNow", "", 0, func(ctx context.Context, s sqlstore.Store) error {
-			_, _, err := s.FireNow(ctx, "nightly")
+			_, _, err := s.FireNow(ctx, "nightly", anySchedule)
 			return err
 		}},
 		{"Lead", "", 0, func(ctx context.Context, s sqlstore.Store) error {

@@ -202,8 +202,8 @@ func (s booked) Tick(
 	return ticked, err
 }
 
-func (s booked) FireNow(ctx context.Context, name string) (int64, bool, error) {
-	id, ok, err := s.Store.FireNow(ctx, name)
+func (s booked) FireNow(ctx context.Context, name string, check func(sqlstore.Schedule) error) (int64, bool, error) {
+	id, ok, err := s.Store.FireNow(ctx, name, check)
 	if ok {
 		s.books.added(id)
 	}

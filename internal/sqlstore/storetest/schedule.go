@@ -21,6 +21,7 @@ func scheduleRules() []rule {
 		{name: "S1_soonest_is_the_next_of_those_not_paused", test: soonest},
 		{name: "S3_the_time_of_first_registration_is_kept", test: createdAtKept},
 		{name: "S7_fire_now_makes_one_job_for_this_moment", test: fireNow},
+		{name: "S7_fire_now_can_be_refused", test: fireNowRefused},
 		{name: "S7_schedule_and_boundary_stay_with_the_job", test: scheduleStays},
 	}
 }
@@ -200,7 +201,7 @@ func schedulesListed(e *env) {
 func unregister(e *env) {
 	e.register("nightly", "mail")
 	e.register("other", "mail")
-	id, ok, err := e.store.FireNow(e.Context(), "nightly")
+	id, ok, err := e.store.FireNow(e.Context(), "nightly", anySchedule)
 	e.ok(err)
 	same(e, "fire", ok, true)
 	for _, want := range []bool{true, false} {
@@ -211,7 +212,7 @@ func unregister(e *env) {
 	same(e, "schedules left", len(e.schedules()), 1)
 	e.states(sqlstore.Pending, id)
 	same(e, "schedule of the job", e.get(id).Schedule, "nightly")
-	_, ok, err = e.store.FireNow(e.Context(), "nightly")
+	_, ok, err = e.store.FireNow(e.Context(), "nightly", anySchedule)
 	e.ok(err)
 	same(e, "fire of a removed schedule", ok, false)
 	e.advance(5)
@@ -259,13 +260,29 @@ func createdAtKept(e *env) {
 	}
 }
 
+// anySchedule is a check of FireNow.
+func anySchedule(sqlstore.Schedule) error { return nil }
+
+func fireNowRefused(e *env) {
+	e.register("nightly", "mail")
+	refused := errors.New("refused")
+	_, ok, err := e.store.FireNow(e.Context(), "nightly", func(s sqlstore.Schedule) error {
+		same(e, "asked about", s, e.schedule("nightly"))
+		return refused
+	})
+	if ok || !errors.Is(err, refused) {
+		e.Errorf("fire that was refused: got %t, %v", ok, err)
+	}
+	same(e, "jobs", len(e.list(sqlstore.Filter{Limit: 9})), 0)
+}
+
 func fireNow(e *env) {
 	for i, paused := range []bool{false, true} {
 		name, queue := fmt.Sprint("s", i), fmt.Sprint("q", i)
 		e.register(name, queue, func(s *sqlstore.Schedule) { s.Paused = paused })
 		want := e.schedule(name)
 		e.advance(11)
-		id, ok, err := e.store.FireNow(e.Context(), name)
+		id, ok, err := e.store.FireNow(e.Context(), name, anySchedule)
 		e.ok(err)
 		same(e, "fire", ok, true)
 		same(e, "job", e.get(id), firedJob(id, want, e.now(), e.now()))
@@ -285,7 +302,7 @@ func firedJob(id int64, s sqlstore.Schedule, now, boundary int64) sqlstore.Row {
 
 func scheduleStays(e *env) {
 	e.register("nightly", "mail")
-	id, _, err := e.store.FireNow(e.Context(), "nightly")
+	id, _, err := e.store.FireNow(e.Context(), "nightly", anySchedule)
 	e.ok(err)
 	boundary := e.now()
 	e.advance(3)

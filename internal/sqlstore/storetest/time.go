@@ -114,7 +114,7 @@ func noSuchRowIsAValue(e *env) {
 		removed, err := e.store.Unregister(e.Context(), "none")
 		same(e, "unregister", removed, false)
 		e.ok(err)
-		_, fired, err := e.store.FireNow(e.Context(), "none")
+		_, fired, err := e.store.FireNow(e.Context(), "none", anySchedule)
 		same(e, "fire", fired, false)
 		e.ok(err)
 		e.ok(e.store.Withdraw(e.Context(), "none"))

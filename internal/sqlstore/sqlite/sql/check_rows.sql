@@ -139,16 +139,18 @@ UNION ALL
 SELECT 'worker', 0, CAST(queue AS TEXT), 'the worker ' || worker || ' is announced for years, or for no time that can pass: delete its rows'
 FROM __alkstore_workers WHERE typeof(expires_at) != 'integer' OR expires_at > :now + 366 * 86400
 UNION ALL
-SELECT 'schedule', 0, CAST(queue AS TEXT), 'the schedule ' || name || ' has a value of the wrong type, or a stamp that no job may have: set it again'
+SELECT 'schedule', 0, CAST(queue AS TEXT), 'the schedule ' || coalesce(CAST(name AS TEXT), 'without a name') || ' has a value of the wrong type, or a stamp that no job may have: set it again'
 FROM __alkstore_scheduler_tasks
-WHERE typeof(next_fire_at) != 'integer' OR next_fire_at NOT BETWEEN 0 AND 253402300799 OR typeof(paused) != 'integer' OR paused NOT IN (0, 1)
+WHERE typeof(name) != 'text' OR typeof(next_fire_at) != 'integer' OR next_fire_at NOT BETWEEN 0 AND 253402300799 OR typeof(paused) != 'integer' OR paused NOT IN (0, 1)
     OR typeof(queue) != 'text' OR typeof(spec) != 'text' OR typeof(priority) != 'integer'
     OR typeof(visibility_timeout_s) != 'integer' OR visibility_timeout_s NOT BETWEEN 0 AND 366 * 86400
     OR typeof(max_attempts) != 'integer' OR max_attempts NOT BETWEEN 0 AND 2147483647
     OR typeof(backoff_base_s) != 'integer' OR backoff_base_s NOT BETWEEN 0 AND 366 * 86400
     OR typeof(dead_letter_retention_s) NOT IN ('integer', 'null') OR dead_letter_retention_s < 0
     OR typeof(expires_s) NOT IN ('integer', 'null') OR expires_s < 0 OR typeof(anchor) NOT IN ('integer', 'null')
+    OR anchor NOT BETWEEN -62135596800 AND 253402300799
     OR typeof(catch_up) != 'integer' OR catch_up NOT BETWEEN 0 AND 64 OR typeof(created_at) != 'integer'
+    OR created_at NOT BETWEEN 0 AND 253402300799
 UNION ALL
 SELECT 'sequence', max(id), '', 'has an id above the sequence: new jobs could get an id that was used before'
 FROM (SELECT max(id) AS id FROM __alkstore_dead UNION ALL SELECT max(id) FROM __alkstore_live)

@@ -10,4 +10,5 @@ ON CONFLICT (name) DO UPDATE SET
     expires_s = excluded.expires_s, visibility_timeout_s = excluded.visibility_timeout_s,
     max_attempts = excluded.max_attempts, backoff_base_s = excluded.backoff_base_s,
     dead_letter_retention_s = excluded.dead_letter_retention_s, anchor = excluded.anchor,
-    catch_up = excluded.catch_up, next_fire_at = excluded.next_fire_at, paused = excluded.paused;
+    catch_up = excluded.catch_up, next_fire_at = excluded.next_fire_at, paused = excluded.paused,
+    created_at = iif(typeof(created_at) = 'integer' AND created_at BETWEEN 1 AND 253402300799, created_at, excluded.created_at);
