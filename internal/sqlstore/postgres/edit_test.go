@@ -203,6 +203,32 @@ func TestEditsAcrossRows(t *testing.T) {
 	}
 }
 
+// TestScheduleCreatedByHand: what is named as wrong goes away when the schedule is set again, as the advice says. // S2
+func TestScheduleCreatedByHand(t *testing.T) {
+	s, db, _, ok := editable(t)
+	if !ok {
+		return
+	}
+	put := func() {
+		must(0, s.Register(t.Context(), "a", func(now int64, _ *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+			return &sqlstore.Schedule{Queue: "q", Spec: "@every 1m", CatchUp: 1, NextFireAt: now + 60}, nil
+		}))(t)
+	}
+	put()
+	for _, column := range []string{"created_at", "anchor", "next_fire_at"} {
+		for _, value := range []string{"9223372036854775807", "-9223372036854775807"} {
+			execute(t, db, "UPDATE __alkstore_scheduler_tasks SET "+column+" = "+value)
+			if problems := must(s.Check(t.Context()))(t); len(problems) != 1 || problems[0].Kind != "schedule" {
+				t.Errorf("%s set to %s: named %+v, want the schedule", column, value, problems)
+			}
+			put()
+			if left := must(s.Check(t.Context()))(t); len(left) > 0 {
+				t.Errorf("%s set to %s: left %+v", column, value, left)
+			}
+		}
+	}
+}
+
 // filled is an edit with the ids of the jobs in it.
 func filled(edit string, ids map[string]int64) string {
 	edit = strings.ReplaceAll(edit, ":later", "0")

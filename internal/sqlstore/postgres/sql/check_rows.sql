@@ -80,7 +80,8 @@ FROM __alkstore_scheduler_tasks
 WHERE next_fire_at NOT BETWEEN 0 AND 253402300799
     OR visibility_timeout_s NOT BETWEEN 0 AND 366 * 86400 OR max_attempts NOT BETWEEN 0 AND 2147483647
     OR backoff_base_s NOT BETWEEN 0 AND 366 * 86400 OR dead_letter_retention_s < 0 OR expires_s < 0
-    OR catch_up NOT BETWEEN 0 AND 64
+    OR catch_up NOT BETWEEN 0 AND 64 OR created_at NOT BETWEEN 0 AND 253402300799
+    OR anchor NOT BETWEEN -62135596800 AND 253402300799
 UNION ALL
 SELECT 'sequence', highest.id, '', 'has an id above the sequence: new jobs could get an id that was used before'
 FROM (
