@@ -266,8 +266,9 @@ func anySchedule(sqlstore.Schedule) error { return nil }
 func fireNowRefused(e *env) {
 	e.register("nightly", "mail")
 	refused := errors.New("refused")
+	want := e.schedule("nightly")
 	_, ok, err := e.store.FireNow(e.Context(), "nightly", func(s sqlstore.Schedule) error {
-		same(e, "asked about", s, e.schedule("nightly"))
+		same(e, "asked about", s, want)
 		return refused
 	})
 	if ok || !errors.Is(err, refused) {
