@@ -52,7 +52,7 @@ func (s *Store) Announce(ctx context.Context, name string, queues []string, ttlS
 	}
 	defer s.mu.Unlock()
 	s.forget(name, now)
-	s.workers[name] = worker{queues: slices.Clone(queues), expiresAt: after(now, ttlS)}
+	s.workers[name] = worker{queues: slices.Compact(slices.Sorted(slices.Values(queues))), expiresAt: after(now, ttlS)}
 	return nil
 }
 
