@@ -138,6 +138,33 @@ func TestNamelessSchedule(t *testing.T) {
 	}
 }
 
+// TestScheduleAtAFraction: a time as other languages write it is one, and hides no other schedule. // S2
+func TestScheduleAtAFraction(t *testing.T) {
+	s, db, _ := editable(t)
+	now := must(s.Now(t.Context()))(t)
+	must(0, s.Register(t.Context(), "a", func(int64, *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+		return &sqlstore.Schedule{Queue: "q", Spec: "@every 1m", CatchUp: 1, NextFireAt: now - 5,
+			Fire: sqlstore.FireOptions{Stamps: sqlstore.Stamps{VisibilityTimeoutS: 30, MaxAttempts: 9}}}, nil
+	}))(t)
+	execute(t, db, "UPDATE __alkstore_scheduler_tasks SET next_fire_at = next_fire_at - 0.5")
+	if _, next, err := s.Soonest(t.Context()); err != nil || next == nil || *next != now-6 {
+		t.Errorf("soonest: %v, %v, want six seconds ago", next, err)
+	}
+	if all := must(s.ListSchedules(t.Context()))(t); all[0].NextFireAt != now-6 {
+		t.Errorf("lists it for %d, want %d", all[0].NextFireAt, now-6)
+	}
+	ticked := must(s.Tick(t.Context(), func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error) {
+		return sqlstore.Plan{Boundaries: []int64{due.NextFireAt}, NextFireAt: now + 60}, nil
+	}))(t)
+	if len(ticked) != 1 || len(ticked[0].IDs) != 1 || *get(t, s, ticked[0].IDs[0]).ScheduledFor != now-6 {
+		t.Errorf("ticked %+v, want it fired for that second", ticked)
+	}
+	execute(t, db, "UPDATE __alkstore_scheduler_tasks SET next_fire_at = 'soon'")
+	if _, next, err := s.Soonest(t.Context()); err != nil || next != nil {
+		t.Errorf("soonest of one that is no number: %v, %v, want none", next, err)
+	}
+}
+
 // TestScheduleCreatedByHand: what is named as wrong goes away when the schedule is set again, as the advice says. // S2
 func TestScheduleCreatedByHand(t *testing.T) {
 	s, db, _ := editable(t)

@@ -1,5 +1,5 @@
 SELECT
     name, queue, spec, payload, priority, expires_s, visibility_timeout_s, max_attempts, backoff_base_s,
-    dead_letter_retention_s, anchor, catch_up, next_fire_at, paused, created_at
+    dead_letter_retention_s, anchor, catch_up, CAST(next_fire_at AS INTEGER), paused, created_at
 FROM __alkstore_scheduler_tasks
 WHERE name = :name;
