@@ -120,8 +120,11 @@ func (c *checkpointer) look() {
 	// Writers pause for what was written meanwhile: as long as anything is left, the WAL is never used again from its
 	// beginning. Heartbeats do not: after each wait for the disk, Go lets a goroutine queue up behind all that compute. // K6
 	err = c.write.pause(func() error {
-		_, _, err := c.checkpoint("checkpoint_passive")
-		return err
+		pages, moved, err := c.checkpoint("checkpoint_passive")
+		if err != nil || moved < pages {
+			return err
+		}
+		return c.restart()
 	})
 	if err == nil && c.overgrown() {
 		_ = c.write.turn(c.trim)
@@ -138,6 +141,18 @@ func (c *checkpointer) checkpoint(how string) (pages, moved int64, err error) {
 		return pages, moved, sqlstore.ErrBusy
 	}
 	return pages, moved, nil
+}
+
+// restart writes to the WAL from its beginning, unless somebody reads what is there. Whoever does so first has its header to
+// put on the disk: without this the one job in some seventy of a worker that is otherwise idle, which then starts later than
+// all the others. Any write will do, and this one leaves nothing behind.
+func (c *checkpointer) restart() error {
+	return c.write.do(&call{ctx: context.Background(), size: alone, work: func(ctx context.Context, t *tx) error {
+		if _, err := t.lead(ctx, "wal", "checkpointer", 0); err != nil {
+			return err
+		}
+		return t.resign(ctx, "wal", "checkpointer")
+	}}, urgent)
 }
 
 // empty puts all of the WAL into the database and on the disk, and begins it anew.

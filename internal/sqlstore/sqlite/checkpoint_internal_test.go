@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	goruntime "runtime"
@@ -36,6 +37,27 @@ func TestCheckpointer(t *testing.T) {
 		}
 		for size(t, s) > 0 { // for ever, if nobody did anything
 			goruntime.Gosched()
+		}
+	})
+	t.Run("no_call_waits_for_the_header_of_a_WAL_that_starts_over", func(t *testing.T) {
+		s := openStore(t, Options{})
+		restarts := func() uint32 { // since the file was made, as its header says
+			wal, err := os.ReadFile(s.Path() + "-wal")
+			if err != nil || len(wal) < 16 {
+				t.Fatalf("%d bytes of a WAL, %v", len(wal), err)
+			}
+			return binary.BigEndian.Uint32(wal[12:])
+		}
+		job := sqlstore.NewJob{Queue: "q", Payload: make([]byte, bytesPerLook), Stamps: oneJob[0].Stamps}
+		if _, err := s.Enqueue(t.Context(), []sqlstore.NewJob{job}); err != nil {
+			t.Fatal(err)
+		}
+		for before := restarts(); restarts() == before; { // for ever, if nobody did it without being asked
+			goruntime.Gosched()
+		}
+		var locks int
+		if err := s.readers.QueryRowContext(t.Context(), "SELECT count(*) FROM __alkstore_locks").Scan(&locks); err != nil || locks > 0 {
+			t.Errorf("%d locks are left behind, %v", locks, err)
 		}
 	})
 	t.Run("K53_the_WAL_starts_over_while_writes_go_on_without_a_break", func(t *testing.T) {

@@ -9,22 +9,31 @@ import (
 // Lead implements [sqlstore.Fleet].
 func (s *Store) Lead(ctx context.Context, lock, owner string, ttlS int64) (leads bool, err error) {
 	err = s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
-		var now string
-		leads, err = t.one(ctx, "lead", []any{&now},
-			sql.Named("name", lock), sql.Named("owner", owner), sql.Named("ttl_s", ttlS), sql.Named("now", t.now))
-		t.wrote = t.wrote || leads // by a statement that answers
+		leads, err = t.lead(ctx, lock, owner, ttlS)
 		return err
 	})
 	return leads && err == nil, fail(fmt.Sprintf("take lock %q", lock), "", 0, err)
 }
 
+func (t *tx) lead(ctx context.Context, lock, owner string, ttlS int64) (leads bool, err error) {
+	var holder string
+	leads, err = t.one(ctx, "lead", []any{&holder},
+		sql.Named("name", lock), sql.Named("owner", owner), sql.Named("ttl_s", ttlS), sql.Named("now", t.now))
+	t.wrote = t.wrote || leads // by a statement that answers
+	return leads, err
+}
+
 // Resign implements [sqlstore.Fleet].
 func (s *Store) Resign(ctx context.Context, lock, owner string) error {
 	err := s.writing(ctx, ordinary, alone, func(ctx context.Context, t *tx) error {
-		_, err := t.exec(ctx, "resign", sql.Named("name", lock), sql.Named("owner", owner))
-		return err
+		return t.resign(ctx, lock, owner)
 	})
 	return fail(fmt.Sprintf("free lock %q", lock), "", 0, err)
+}
+
+func (t *tx) resign(ctx context.Context, lock, owner string) error {
+	_, err := t.exec(ctx, "resign", sql.Named("name", lock), sql.Named("owner", owner))
+	return err
 }
 
 // Announce implements [sqlstore.Fleet].
