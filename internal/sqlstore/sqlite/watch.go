@@ -20,7 +20,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 	defer s.signals.Leave(told)
 	events := listen(s.files.path)
 	defer events.close()
-	look := s.newLook(ctx)
+	look := s.newLook()
 	defer look.close()
 
 	tick := time.NewTicker(events.poll(poll))
@@ -64,7 +64,7 @@ func (s *Store) Watch(ctx context.Context, poll time.Duration, wake func(queue s
 		// handlers that compute, with a lock of SQLite in its hands that a heartbeat needs. Now it has none. // K6
 		runtime.Gosched()
 		written = s.write.disk.commits.Load()
-		changed, err := look.changed(ctx)
+		changed, err := look.changed()
 		if err != nil {
 			return fail("watch", "", 0, err)
 		}
@@ -86,18 +86,18 @@ type look struct {
 	version int64
 }
 
-func (s *Store) newLook(ctx context.Context) *look {
+func (s *Store) newLook() *look {
 	pool := openPool(s.path, s.options, reader, 1)
 	l := &look{files: s.files, pool: pool, on: newSession(pool)}
-	l.version, _ = dataVersion(ctx, l.on)
+	l.version, _ = l.dataVersion()
 	l.seen = s.files.meet() // after the first read, which opens them
 	return l
 }
 
 // changed takes a failed look for a change: the claim that follows meets the same trouble and reports it. Its error is
 // that of files that are gone.
-func (l *look) changed(ctx context.Context) (changed bool, err error) {
-	version, failed := dataVersion(ctx, l.on)
+func (l *look) changed() (changed bool, err error) {
+	version, failed := l.dataVersion()
 	if failed != nil {
 		l.seen = &sight{} // the connection may be another one the next time
 	} else if l.seen.wal == nil {
@@ -113,7 +113,8 @@ func (l *look) close() {
 	_ = l.pool.Close() // only ever read
 }
 
-func dataVersion(ctx context.Context, on *session) (version int64, err error) {
-	_, err = on.one(ctx, "data_version", []any{&version})
+// dataVersion never waits, and a context that may end would cost as much again: two goroutines.
+func (l *look) dataVersion() (version int64, err error) {
+	_, err = l.on.one(context.Background(), "data_version", []any{&version})
 	return version, err
 }
