@@ -82,15 +82,12 @@ type answer struct {
 
 // answerOf weighs what the handler returned against why its context ended, if it did.
 func answerOf(a *attempt, err, cause error) answer {
-	ans := answer{attempt: a, Answer: handlers.Resolve(err)}
+	ans := answer{attempt: a, Answer: handlers.Resolve(err), inTx: a.delivery.AckedInTx()}
 	switch {
-	case a.delivery.AckedInTx():
-		ans.inTx = true
-		if ans.Kind == handlers.KindAck {
-			// If the transaction was committed there is no job left to retry, and the retry is refused. If it was not,
-			// neither the handler's work nor the job's end has happened.
-			ans.Answer = handlers.Answer{Kind: handlers.KindRetry, Text: "the transaction of AckTx was not committed"}
-		}
+	case ans.inTx && ans.Kind == handlers.KindAck:
+		// If the transaction was committed there is no job left to retry, and the retry is refused. If it was not, neither the
+		// handler's work nor the job's end has happened.
+		ans.Answer = handlers.Answer{Kind: handlers.KindRetry, Text: "the transaction of AckTx was not committed"}
 	case ans.Kind != handlers.KindRetry || ans.Stack != "":
 		// A definite answer counts, whatever happened to the context.
 	case errors.Is(cause, handlers.ErrShutdown):

@@ -295,8 +295,8 @@ func (f *flight) claimsHeld() (held []*attempt, due, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.held {
-		if a.refused || a.delivery.AckedInTx() {
-			continue // a heartbeat would be refused once the transaction commits, and that is no loss
+		if a.refused {
+			continue
 		}
 		if beat := a.beatDue(); len(held) == 0 || beat.Before(due) {
 			due = beat

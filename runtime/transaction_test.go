@@ -13,18 +13,26 @@ import (
 	"github.com/alkstore/alkworker/runtime"
 )
 
+// openBoth opens a database as a program with tables of its own does.
+func openBoth(t *testing.T, config queue.Config) (*sql.DB, *queue.Client) {
+	t.Helper()
+	db, err := sql.Open("sqlite", queue.SQLiteDSN(filepath.Join(t.TempDir(), "jobs.db")))
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	config.Synchronous = queue.Normal
+	c, err := queue.OpenDB(t.Context(), db, &config)
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
+	return db, c
+}
+
 // A handler with an open transaction holds the lock that the whole process writes under. What it enqueues beside the
 // transaction waits for that lock in vain, and has to say so instead of waiting for ever; inside, it just works.
 func TestEnqueueInsideTransaction(t *testing.T) {
 	t.Parallel()
 	t.Run("K69_inside_it_works_and_beside_it_is_busy", func(t *testing.T) {
 		t.Parallel()
-		db, err := sql.Open("sqlite", queue.SQLiteDSN(filepath.Join(t.TempDir(), "jobs.db")))
-		must(t, err)
-		defer func() { must(t, db.Close()) }()
-		c, err := queue.OpenDB(t.Context(), db, &queue.Config{Synchronous: queue.Normal, BusyTimeout: 50 * time.Millisecond})
-		must(t, err)
-		defer func() { must(t, c.Close()) }()
+		db, c := openBoth(t, queue.Config{BusyTimeout: 50 * time.Millisecond})
 		child := queue.DefineRaw("child", queue.Options{})
 		enqueue(t, c, "parent", 1, queue.EnqueueOptions{})
 
@@ -53,5 +61,84 @@ func TestEnqueueInsideTransaction(t *testing.T) {
 		if len(left) != 1 || string(left[0].Payload) != "inside" {
 			t.Errorf("jobs: got %v, want the one enqueued inside", left)
 		}
+	})
+}
+
+// Until the transaction of an AckTx is committed, nothing has become of the job: it is as good as one that runs.
+func TestAckTxUncommitted(t *testing.T) {
+	t.Parallel()
+	// ackThen is a handler that acks in a transaction, with which then does what it does.
+	ackThen := func(db *sql.DB, then func(ctx context.Context, tx *sql.Tx) error) func(context.Context, *queue.Job) error {
+		return func(ctx context.Context, _ *queue.Job) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			if err := handlers.AckTx(ctx, tx); err != nil {
+				return err
+			}
+			return then(ctx, tx)
+		}
+	}
+
+	t.Run("H6_a_stop_in_between_hands_the_job_back", func(t *testing.T) {
+		t.Parallel()
+		db, c := openBoth(t, queue.Config{})
+		id := enqueue(t, c, "q", 1, queue.EnqueueOptions{MaxAttempts: 1})[0]
+		var w *runtime.Worker
+		w, err := runtime.New(c, serve("q", ackThen(db, func(ctx context.Context, tx *sql.Tx) error {
+			w.Stop()
+			<-ctx.Done()
+			return tx.Commit()
+		}), handlers.Options{}), runtime.Config{Drain: runtime.NoDrain, Logger: new(logbook).logger()})
+		must(t, err)
+		must(t, w.Run(t.Context()))
+		job, err := c.Get(t.Context(), id)
+		must(t, err)
+		if job == nil || job.State != queue.Pending || job.Attempt != 0 {
+			t.Errorf("job: got %+v, want it pending with its attempt given back", job)
+		}
+	})
+
+	t.Run("K13_heartbeats_go_on_after_a_rollback", func(t *testing.T) {
+		t.Parallel()
+		db, c := openBoth(t, queue.Config{})
+		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})
+		l := new(ledger)
+		w, err := runtime.New(c, serve("q", l.handler(ackThen(db, func(ctx context.Context, tx *sql.Tx) error {
+			if err := tx.Rollback(); err != nil {
+				return err
+			}
+			if err := within(ctx, 3*time.Second); err != nil {
+				return err
+			}
+			again, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return errors.Join(handlers.AckTx(ctx, again), again.Commit())
+		})), handlers.Options{}), runtime.Config{UntilIdle: true, Logger: new(logbook).logger()})
+		must(t, err)
+		must(t, w.Run(t.Context()))
+		if runs := l.all(); len(runs) != 1 || runs[0].cause != nil {
+			t.Errorf("runs: got %+v, want one, to its end", runs)
+		}
+	})
+
+	t.Run("after_the_commit_its_heartbeats_are_missed_by_nobody", func(t *testing.T) {
+		t.Parallel()
+		db, c := openBoth(t, queue.Config{})
+		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})
+		l, log := new(ledger), new(logbook)
+		w, err := runtime.New(c, serve("q", l.handler(ackThen(db, func(ctx context.Context, tx *sql.Tx) error {
+			return errors.Join(tx.Commit(), within(ctx, 3*time.Second))
+		})), handlers.Options{}), runtime.Config{UntilIdle: true, Logger: log.logger()})
+		must(t, err)
+		must(t, w.Run(t.Context()))
+		if runs := l.all(); len(runs) != 1 || runs[0].cause != nil {
+			t.Errorf("runs: got %+v, want one, to its end", runs)
+		}
+		log.quiet(t)
 	})
 }
