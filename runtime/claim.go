@@ -20,6 +20,10 @@ const (
 	// or wait for something that only this worker knows of.
 	hesitation = 100 * time.Millisecond
 
+	// longestBreath bounds how long free slots wait for more to become free: a claim that took longer did not cost that much,
+	// it had to wait, for a lock or for the network. // K21
+	longestBreath = 100 * time.Millisecond
+
 	// longestLook bounds the time between two looks at the queues, whatever they promised: waking up is a convenience,
 	// looking is the guarantee.
 	longestLook = 30 * time.Second
@@ -60,7 +64,7 @@ func newClaims() *claims {
 // breathe notes that a claim has ended which began at the given time.
 func (c *claims) breathe(began time.Time) {
 	now := time.Now()
-	c.breath = now.Add(now.Sub(began))
+	c.breath = now.Add(min(now.Sub(began), longestBreath))
 }
 
 // wake tells the loop that a queue may have work; empty means any.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -234,6 +235,31 @@ func TestClaimOutage(t *testing.T) {
 		w.pass(time.Minute)
 		if started != 4*time.Second {
 			w.Errorf("started after %v, want 4 s", started)
+		}
+		w.stop(p)
+	})
+
+	bubble(t, "K21_a_claim_that_had_to_wait_keeps_no_other_waiting", func(w *world) {
+		w.enqueue("q", 4, queue.EnqueueOptions{VisibilityTimeout: time.Minute})
+		began := time.Now()
+		var mu sync.Mutex
+		var started []time.Duration
+		p := w.prepare(runtime.Config{Concurrency: 3}, serve("q", func(ctx context.Context, j *queue.Job) error {
+			mu.Lock()
+			started = append(started, time.Since(began))
+			mu.Unlock()
+			if j.ID <= 2 {
+				return within(ctx, time.Minute)
+			}
+			return nil // and leaves one slot of three, for which it pays to wait for more
+		}, handlers.Options{}))
+		p.store.inject(first(1, slow(4*time.Second), "claim"))
+		w.run(p)
+		w.pass(20 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(started) != 4 || started[3] > 5*time.Second {
+			w.Errorf("started after %v, want all within a second of the claim that took four", started)
 		}
 		w.stop(p)
 	})
