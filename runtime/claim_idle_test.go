@@ -110,6 +110,16 @@ func TestUntilIdle(t *testing.T) {
 		w.wantState(queue.Pending, ids...)
 	})
 
+	bubble(t, "a_job_of_a_worker_that_died_does_not_hang_it_in_a_paused_queue", func(w *world) {
+		ids := w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Minute})
+		w.claim("q", 1)
+		must(w.T, w.client.Pause(w.Context(), "q"))
+		if took := until(w, serve("q", w.ledger.taking(0), handlers.Options{})); took < time.Minute || took > 2*time.Minute {
+			w.Errorf("took %v, want a little over the lease", took)
+		}
+		w.wantState(queue.Processing, ids...)
+	})
+
 	bubble(t, "an_expired_job_does_not_hang_it", func(w *world) {
 		ids := w.enqueue("q", 1, queue.EnqueueOptions{Expires: time.Second})
 		w.pass(3 * time.Second)

@@ -102,7 +102,7 @@ func (s *Store) Idle(ctx context.Context, queues []string) (bool, error) {
 		if !slices.Contains(queues, r.Queue) {
 			continue
 		}
-		if r.State == sqlstore.Processing {
+		if r.State == sqlstore.Processing && (!s.paused[r.Queue] || r.ClaimExpiresAt != nil && *r.ClaimExpiresAt >= now) {
 			return false, nil
 		}
 		if r.State == sqlstore.Pending && !s.paused[r.Queue] && (r.RunAt <= now || r.Attempts > 0) {

@@ -64,6 +64,10 @@ func idlePaused(e *env) {
 	e.idle(false, "mail", "held") // what runs, runs on
 	e.enqueue(newJob("other"))
 	e.idle(false, "mail", "other")
+	e.advance(visibility + 1)
+	e.idle(true, "held") // its worker is dead, and nobody may claim it
+	e.ok(e.store.SetPaused(e.Context(), "held", false))
+	e.idle(false, "held")
 	e.ok(e.store.SetPaused(e.Context(), "mail", false))
 	e.idle(false, "mail")
 }

@@ -33,6 +33,7 @@ SELECT NOT EXISTS (
     CROSS JOIN LATERAL (
         SELECT 1 FROM __alkstore_live AS job
         WHERE job.queue = wanted.queue AND job.state = 'processing'
+            AND (NOT wanted.paused OR job.claim_expires_at >= (SELECT now FROM clock))
         ORDER BY job.claim_expires_at LIMIT 1
     ) AS running
     UNION ALL

@@ -21,6 +21,8 @@ SELECT NOT EXISTS (
     FROM json_each(:queues) AS wanted
     CROSS JOIN __alkstore_live AS job
     WHERE job.queue = wanted.value AND job.state = 'processing'
+        AND (job.claim_expires_at >= :now
+            OR NOT EXISTS (SELECT 1 FROM __alkstore_queues WHERE queue = wanted.value AND paused = 1))
     UNION ALL
     SELECT 1
     FROM json_each(:queues) AS wanted
