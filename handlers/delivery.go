@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync/atomic"
 
 	"github.com/alkstore/alkworker/queue"
@@ -64,6 +65,9 @@ func ackBy(ctx context.Context, ack func(d *Delivery) ([]bool, error)) error {
 		return ErrNoJob
 	}
 	held, err := ack(d)
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrCancelled)) {
+		held, err = nil, nil // the end of the claim has ended ctx, and that the ack
+	}
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,7 @@ func TestAckTx(t *testing.T) {
 	tests := []struct {
 		name      string
 		before    func(t *testing.T, c *queue.Client, job *queue.Job) // what happens after the claim
+		cause     error                                               // why the handler's context has ended; nil: it has not
 		commit    bool
 		err       error // of AckTx
 		acked     bool
@@ -100,6 +101,9 @@ func TestAckTx(t *testing.T) {
 					t.Fatalf("release: got %v, %v", held, err)
 				}
 			}, jobExists: true},
+		{name: "H1_the_worker_has_lost_the_claim", err: handlers.ErrLeaseLost, cause: handlers.ErrLeaseLost, jobExists: true},
+		{name: "H8_the_job_was_cancelled", err: handlers.ErrLeaseLost, cause: handlers.ErrCancelled, jobExists: true},
+		{name: "the_worker_stops", err: context.Canceled, cause: handlers.ErrShutdown, jobExists: true},
 		{name: "T5_failure_of_the_store", err: queue.ErrClosed,
 			before: func(t *testing.T, c *queue.Client, _ *queue.Job) {
 				if err := c.Close(); err != nil {
@@ -114,13 +118,18 @@ func TestAckTx(t *testing.T) {
 				tt.before(t, c, job)
 			}
 			d := handlers.NewDelivery(c, job)
-			ctx := d.Context(t.Context())
-			tx, err := db.BeginTx(ctx, nil)
+			parent, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			ctx := d.Context(parent)
+			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = tx.Rollback() }()
-			if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (1)`); err != nil {
+			if tt.cause != nil {
+				end(tt.cause)
+			}
+			if _, err := tx.ExecContext(t.Context(), `INSERT INTO orders (id) VALUES (1)`); err != nil {
 				t.Fatal(err)
 			}
 
@@ -135,11 +144,11 @@ func TestAckTx(t *testing.T) {
 				t.Errorf("AckedInTx: got %v, want %v", got, tt.acked)
 			}
 
-			end := tx.Rollback
+			over := tx.Rollback
 			if tt.commit {
-				end = tx.Commit
+				over = tx.Commit
 			}
-			if err := end(); err != nil {
+			if err := over(); err != nil {
 				t.Fatal(err)
 			}
 			var orders, jobs int
@@ -151,5 +160,29 @@ func TestAckTx(t *testing.T) {
 				t.Errorf("got %d orders and %d jobs, want %d orders and a job: %v", orders, jobs, tt.orders, tt.jobExists)
 			}
 		})
+	}
+}
+
+// The first job of one queue and the first of another have the same handle.
+func TestTxOfAnotherDatabase(t *testing.T) {
+	_, c, job := claimed(t)
+	db, other, theirs := claimed(t)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := handlers.NewDelivery(c, job)
+	if err := handlers.AckTx(d.Context(t.Context()), tx); !errors.Is(err, queue.ErrUnsupported) || d.AckedInTx() {
+		t.Errorf("AckTx: got %v, want ErrUnsupported", err)
+	}
+	if ids, err := c.EnqueueTx(t.Context(), tx, queue.NewJob{Queue: "stray"}); !errors.Is(err, queue.ErrUnsupported) {
+		t.Errorf("EnqueueTx: got %v, %v, want ErrUnsupported", ids, err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := other.List(t.Context(), queue.Filter{})
+	if err != nil || len(left) != 1 || left[0].ID != theirs.ID {
+		t.Errorf("jobs of the other database: got %v, %v, want the one that was there", left, err)
 	}
 }

@@ -50,7 +50,7 @@ type Options struct {
 	Stdout io.Writer
 
 	// KillAfter is how long a program that got SIGTERM has before SIGKILL. Zero means [DefaultKillAfter]; a negative
-	// value is an error.
+	// value is an error. A worker lets go of a handler ten seconds after its context has ended: give less than that.
 	KillAfter time.Duration
 }
 

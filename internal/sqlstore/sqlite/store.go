@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -145,6 +146,14 @@ func (s *Store) inside(ctx context.Context, callers sqlstore.Tx, work func(ctx c
 			err = cerr
 		}
 	}()
+	// Ids and fences of another queue begin with one as well: the handle of a job of ours may well name one of theirs.
+	var file string
+	if _, err := t.one(ctx, "main_file", []any{&file}); err != nil {
+		return err
+	}
+	if !s.files.are(file) {
+		return fmt.Errorf("%w: the transaction is on %q, the queue on %q", sqlstore.ErrUnsupported, file, s.files.path)
+	}
 	if t.now, err = readClock(ctx, t.session, s.options.Clock); err != nil {
 		return err
 	}

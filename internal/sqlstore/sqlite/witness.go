@@ -42,6 +42,15 @@ func newWitness(path string) (*witness, error) {
 	return w, nil
 }
 
+// are says whether these are the files of the database at path.
+func (w *witness) are(path string) bool {
+	if path == w.path {
+		return true
+	}
+	info, err := os.Stat(path) // there may be more than one way to write it
+	return err == nil && os.SameFile(info, w.main)
+}
+
 // err is what look has found, now or before.
 func (w *witness) err() error {
 	if err := w.lost.Load(); err != nil {
