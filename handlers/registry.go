@@ -127,6 +127,15 @@ func (r *Registry) Queues() []string {
 	return names
 }
 
+// Options returns the options that a queue was registered with, and false if it was not. Unlike Lookup it wraps nothing.
+func (r *Registry) Options(name string) (Options, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, ok := r.entries[name]
+	e.options.Middleware = slices.Clone(e.options.Middleware)
+	return e.options, ok
+}
+
 // Lookup returns the registration of a queue, and false if there is none. Its handler is wrapped in the middleware known
 // at this moment: first that of Use, then that of the queue's options, outermost first. A middleware that returns nil
 // makes Lookup panic.

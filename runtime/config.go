@@ -57,6 +57,12 @@ const (
 	minInterval    = time.Millisecond
 )
 
+// Validate reports all that is wrong with the config together.
+func (c Config) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 func (c Config) withDefaults() (Config, error) {
 	var problems []error
 	if c.Name == "" {

@@ -48,8 +48,8 @@ type Schedule struct {
 // spec or anchor change the grid, the next boundary stays what it is, and so does a pause, while everything else is
 // updated. A new grid starts with its first boundary strictly after now.
 //
-// The error reports everything that is wrong with s together and matches queue.ErrInvalid; nothing was stored then. Any
-// process that runs a [Scheduler] on the database follows the change within a second.
+// The error reports everything that is wrong with s together and matches queue.ErrInvalid, or queue.ErrPayloadTooLarge if
+// that is all; nothing was stored then. Any process that runs a [Scheduler] on the database follows the change within a second.
 func Set(ctx context.Context, c *queue.Client, s Schedule) error {
 	row, err := s.toRow()
 	if err == nil {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"github.com/alkstore/alkworker/queue"
 )
@@ -31,7 +32,7 @@ func (c *backupCommand) Run(ctx context.Context, e *env) error {
 		if err := client.Backup(ctx, c.File); err != nil {
 			return err
 		}
-		info, err := os.Stat(c.File)
+		info, err := os.Stat(filepath.Clean(c.File)) // to whom a slash at its end says nothing
 		if err != nil {
 			return failedf("backup: %w", err)
 		}

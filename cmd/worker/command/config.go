@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,6 +66,7 @@ func loadConfig(path *string) (*config, error) {
 
 // parseConfig is loadConfig after reading.
 func parseConfig(path string, data []byte) (*config, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which some editors put first
 	var values map[string]any
 	if err := toml.Unmarshal(data, &values); err != nil {
 		return nil, syntaxError(path, err)

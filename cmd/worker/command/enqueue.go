@@ -97,9 +97,12 @@ func (c *enqueueCommand) enqueueLines(ctx context.Context, e *env, job queue.New
 		name, input = f.Name(), interruptible(ctx, f)
 	}
 	return e.with(ctx, e.create, func(client *queue.Client) error {
-		stored, err := storeLines(ctx, client, e.out, input, job)
-		if err == nil || errors.Is(err, errOutputClosed) {
+		stored, whole, err := storeLines(ctx, client, e.out, input, job)
+		if err == nil || whole && errors.Is(err, errOutputClosed) {
 			return err
+		}
+		if errors.Is(err, errOutputClosed) { // not wrapped: this one has to be told
+			return failedf("enqueue lines of %s: %d jobs were stored, then: %v", name, stored, err)
 		}
 		status := failedf
 		if stored == 0 && statusOf(err) == ExitUsage {
@@ -109,33 +112,35 @@ func (c *enqueueCommand) enqueueLines(ctx context.Context, e *env, job queue.New
 	})
 }
 
+// storeLines says how many jobs it has stored, and whether these are all.
 func storeLines(
 	ctx context.Context, client *queue.Client, out *output, input io.Reader, job queue.NewJob,
-) (stored int, err error) {
+) (stored int, whole bool, err error) {
 	r := bufio.NewReaderSize(input, 64<<10)
 	for {
 		var batch []queue.NewJob
 		for len(batch) < linesAtOnce {
 			line, err := readLine(r)
 			if errors.Is(err, io.EOF) {
+				whole = true
 				break
 			}
 			if err != nil {
-				return stored, fmt.Errorf("line %d: %w", stored+len(batch)+1, err)
+				return stored, false, fmt.Errorf("line %d: %w", stored+len(batch)+1, err)
 			}
 			job.Payload = line
 			batch = append(batch, job)
 		}
 		ids, err := client.Enqueue(ctx, batch...)
 		if err != nil {
-			return stored, fmt.Errorf("lines %d to %d: %w", stored+1, stored+len(batch), err)
+			return stored, false, fmt.Errorf("lines %d to %d: %w", stored+1, stored+len(batch), err)
 		}
 		stored += len(ids)
 		if err := printIDs(out, ids); err != nil {
-			return stored, err
+			return stored, whole, err
 		}
-		if len(batch) < linesAtOnce {
-			return stored, nil
+		if whole {
+			return stored, true, nil
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/alkstore/alkworker/handlers"
@@ -143,10 +142,8 @@ func (e *env) stamps(name string) (queue.Options, error) {
 		return queue.Options{}, err
 	}
 	var o queue.Options
-	if slices.Contains(e.registry.Queues(), name) {
-		if r, ok := e.registry.Lookup(name); ok {
-			o = r.Options.Stamps
-		}
+	if registered, ok := e.registry.Options(name); ok {
+		o = registered.Stamps
 	}
 	for _, q := range c.queues {
 		if q.name == name {

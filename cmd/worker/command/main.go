@@ -110,7 +110,7 @@ func run(
 type global struct {
 	DB     *string `placeholder:"DSN" help:"The database: the path of an SQLite file, sqlite:PATH, or postgres://USER:PASSWORD@HOST/DATABASE?NAME=VALUE; schema=NAME says where its tables are. Without it $$WORKER_DB says, then db in the file of --config, then it is alkworker.db in the working directory. enqueue, run and schedule set create a file that is not there; tables that are missing on PostgreSQL are always created."`
 	Config *string `placeholder:"FILE" help:"Configuration file, such as worker.toml, with the database, options of queues, and what run needs."`
-	JSON   bool    `name:"json" help:"Print one JSON object a line, and nothing else, on standard output. The logs of run become JSON as well."`
+	JSON   bool    `name:"json" help:"Print one JSON object a line, and nothing else of its own, on standard output. The logs of run become JSON as well."`
 }
 
 // commandLine is everything that can be said on the command line.

@@ -53,6 +53,7 @@ func (c *runCommand) Run(ctx context.Context, e *env) error {
 	logger := newLogger(e.stderr, s.level, e.JSON)
 	s.runtime.Logger = logger
 
+	started := false
 	var listener net.Listener
 	if s.http != "" {
 		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.http); err != nil {
@@ -70,9 +71,13 @@ func (c *runCommand) Run(ctx context.Context, e *env) error {
 			return usagef("%w", err)
 		}
 		unserved := func() { warnAboutUnserved(ctx, logger, client, registry) }
-		return work(ctx, worker, client, listener, logger, unserved)
+		started = true
+		if err := work(ctx, worker, client, listener, logger, unserved); err != nil {
+			return failedf("%w", err)
+		}
+		return nil
 	})
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if !started && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // told to stop before it had started
 	}
 	return err
@@ -150,6 +155,11 @@ func (c *runCommand) settings(file *config) (s settings, wrong problems) {
 		wrong = append(wrong, fmt.Errorf("--http: %w", err))
 	} else if c.HTTP == "" && file.http != "" {
 		s.http, _ = listenAddress(file.http)
+	}
+	if len(wrong) == 0 && len(file.found) == 0 {
+		if err := s.runtime.Validate(); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
 	return s, wrong
 }

@@ -3,8 +3,10 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,6 +36,67 @@ func TestRunInProcess(t *testing.T) {
 	}
 	if status, out, _ := call(ctx, t, db, nil, "get", "--help"); status != command.ExitDone || !strings.Contains(out, "Usage: worker get <id>") {
 		t.Errorf("help: got status %d and %q", status, out)
+	}
+}
+
+// A worker that was told to stop has done so in order only if it has recorded what its handlers answered.
+func TestRunUnrecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	if status, _, errs := call(t.Context(), t, path, nil, "enqueue", "q"); status != command.ExitDone {
+		t.Fatal(errs)
+	}
+	other, err := sql.Open("sqlite", queue.SQLiteDSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	registry := handlers.NewRegistry()
+	var lock *sql.Tx
+	registry.Register("q", handlers.HandlerFunc(func(context.Context, *queue.Job) error {
+		if lock, err = other.BeginTx(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		stop()
+		return nil
+	}), handlers.Options{})
+	var out, errs bytes.Buffer
+	status := command.Run(ctx, registry, []string{"run"}, nil, &out, &errs)
+	if err := errors.Join(lock.Rollback(), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if told := "could not be recorded"; status != command.ExitFailed || !strings.Contains(errs.String(), told) {
+		t.Errorf("got status %d and %q, want %d and that an answer %s", status, errs.String(), command.ExitFailed, told)
+	}
+}
+
+// Middleware may register what can be registered once, such as a metric.
+func TestMiddlewareIsMadeForAWorker(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("WORKER_DB", filepath.Join(dir, "jobs.db"))
+	file := filepath.Join(dir, "worker.toml")
+	config := "[schedules.a]\nevery = \"1h\"\nqueue = \"q\"\n[schedules.b]\nevery = \"1h\"\nqueue = \"q\"\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	registry := handlers.NewRegistry()
+	registry.Use(func(next handlers.Handler) handlers.Handler {
+		made++
+		return next
+	})
+	registry.Register("q", handlers.HandlerFunc(func(context.Context, *queue.Job) error { return nil }), handlers.Options{})
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"enqueue", "q"}, 0},
+		{[]string{"run", "--until-idle", "--config", file}, 1},
+	} {
+		made = 0
+		var out, errs bytes.Buffer
+		if status := command.Run(t.Context(), registry, c.args, nil, &out, &errs); status != command.ExitDone || made != c.want {
+			t.Errorf("%v: got status %d and middleware made %d times, want %d\n%s", c.args, status, made, c.want, &errs)
+		}
 	}
 }
 

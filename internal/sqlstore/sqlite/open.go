@@ -148,6 +148,10 @@ func prepareFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if link, err := os.Readlink(path); err == nil {
+			return fmt.Errorf("%w: it is a symbolic link to %q, which is not there: create an empty file there, or remove the link",
+				sqlstore.ErrUnavailable, link)
+		}
 		return createFile(path)
 	case err != nil:
 		return fmt.Errorf("%w: %w", sqlstore.ErrUnavailable, err)
