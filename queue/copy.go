@@ -105,14 +105,15 @@ func problemsIn(which string, found []sqlstore.Problem) error {
 	return fmt.Errorf("the %s has %d problems, such as: job %d %s; repair it first", which, len(found), found[0].JobID, found[0].Detail)
 }
 
-// mover is one Copy. Jobs go in the order of their ids, and after each part the target's sequence of ids stands where the
-// part ended: up to there, every job of the origin has to be in the target already.
+// mover is one Copy. Jobs go in the order of their ids, and after each part the target's sequence of ids is moved to where
+// the part ended: up to there, every job of the origin has to be in the target already.
 type mover struct {
 	origin sqlstore.Origin
 	target sqlstore.Target
 
 	jobs      []sized // of the origin
 	schedules []sqlstore.Schedule
+	pauses    []string
 	already   int // so many of the first jobs are in the target
 	whole     bool
 }
@@ -135,6 +136,9 @@ func (m *mover) survey(ctx context.Context) (err error) {
 	last, err := m.target.LastID(ctx)
 	if err != nil {
 		return err
+	}
+	if n := len(there); n > 0 {
+		last = max(last, there[n-1].id) // jobs come first, and the sequence after them
 	}
 	for m.already < len(m.jobs) && m.jobs[m.already].id <= last {
 		m.already++
@@ -163,6 +167,18 @@ func (m *mover) survey(ctx context.Context) (err error) {
 	if m.whole && text(have) != text(m.schedules) {
 		return errors.New("the target is in use: it has schedules of its own")
 	}
+	theirs, err := pausesOf(ctx, m.target)
+	if err != nil {
+		return err
+	}
+	if m.pauses, err = pausesOf(ctx, m.origin); err != nil {
+		return err
+	}
+	for _, queue := range theirs {
+		if !slices.Contains(m.pauses, queue) {
+			return fmt.Errorf("the target is in use: its queue %q is paused, and that of the origin is not: resume it", queue)
+		}
+	}
 	highest, err := m.origin.LastID(ctx)
 	if err == nil && last > highest {
 		err = fmt.Errorf("the target is in use: it has given away ids up to %d, the origin only up to %d", last, highest)
@@ -189,15 +205,8 @@ func (m *mover) move(ctx context.Context) error {
 	if !m.whole {
 		rest.Schedules = m.schedules
 	}
-	stats, err := m.origin.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	for _, q := range stats {
-		if !q.Paused {
-			continue
-		}
-		if err := m.target.SetPaused(ctx, q.Queue, true); err != nil {
+	for _, queue := range m.pauses {
+		if err := m.target.SetPaused(ctx, queue, true); err != nil {
 			return err
 		}
 	}
@@ -251,8 +260,13 @@ func account(ctx context.Context, s sqlstore.Store) (c Copied, checksum string, 
 		}
 	}
 	schedules, err := schedulesOf(ctx, s)
+	if err != nil {
+		return c, "", err
+	}
 	c.Schedules = len(schedules)
 	add(sum, schedules)
+	pauses, err := pausesOf(ctx, s)
+	add(sum, pauses)
 	return c, hex.EncodeToString(sum.Sum(nil)), err
 }
 
@@ -326,8 +340,38 @@ func wholeJobs(ctx context.Context, s sqlstore.Store, part []sized) ([]sqlstore.
 				r.Failures = whole.Failures
 			}
 		}
+		plain(&rows[i])
 	}
 	return rows, nil
+}
+
+// plain makes of the texts of a job what they are in any database. An older file, or one that was edited, may have some
+// that a server does not take. // K88
+func plain(r *sqlstore.Row) {
+	clean := func(text *string) { *text = cleanText(*text, math.MaxInt) }
+	clean(&r.Claimant)
+	if r.LastError != nil {
+		text := *r.LastError
+		clean(&text)
+		r.LastError = &text
+	}
+	for i := range r.Failures {
+		clean(&r.Failures[i].Error)
+		clean(&r.Failures[i].Stack)
+	}
+}
+
+// pausesOf are the queues that are paused.
+func pausesOf(ctx context.Context, s sqlstore.Store) ([]string, error) {
+	stats, err := s.Stats(ctx)
+	paused := []string{}
+	for _, q := range stats {
+		if q.Paused {
+			paused = append(paused, q.Queue)
+		}
+	}
+	slices.Sort(paused)
+	return paused, err
 }
 
 func schedulesOf(ctx context.Context, s sqlstore.Store) ([]sqlstore.Schedule, error) {

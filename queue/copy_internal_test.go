@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -260,6 +261,9 @@ func TestCopyRefuses(t *testing.T) {
 				return &sqlstore.Schedule{Queue: "q", Spec: "@every 1h", NextFireAt: now + 100}, nil
 			}))
 		}},
+		"a_pause_on_the_server": {want: `its queue "plain" is paused`, prepare: func(h *house) {
+			h.must(h.server.SetPaused(h.Context(), "plain", true))
+		}},
 		"a_job_cancelled_since": {copied: true, want: "the target is in use", prepare: func(h *house) {
 			_, err := h.server.Cancel(h.Context(), []int64{300})
 			h.must(err)
@@ -303,4 +307,51 @@ func TestCopyRefuses(t *testing.T) {
 			t.Errorf("got %v, want ErrUnsupported", err)
 		}
 	})
+}
+
+// What the server refuses at the last moment, it has not taken: a sequence of ids that has moved is not undone by that.
+func TestCopyAfterACommitThatFailed(t *testing.T) {
+	h, ok := newHouse(t)
+	if !ok {
+		return
+	}
+	db, _ := pgtest.New(t)
+	server, err := postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: func() int64 { return h.clock }})
+	h.must(err)
+	to := NewClient(server, nil)
+	defer func() { h.must(to.Close()) }()
+	beside, err := sql.Open("pgx", db.SearchPath())
+	h.must(err)
+	defer func() { h.must(beside.Close()) }()
+	execute := func(statement string) {
+		_, err := beside.ExecContext(t.Context(), statement)
+		h.must(err)
+	}
+	h.enqueue(h.file, "plain", 20, []byte("small"))
+	execute(`CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected'; END $$`)
+	execute(`CREATE CONSTRAINT TRIGGER fault AFTER INSERT ON __alkstore_live DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION fault()`)
+	if _, err := Copy(t.Context(), h.from, to); err == nil {
+		t.Fatal("the injected failure did not arrive")
+	}
+	execute(`DROP TRIGGER fault ON __alkstore_live`)
+	if c, err := Copy(t.Context(), h.from, to); err != nil || c.Pending != 20 {
+		t.Errorf("once more: got %+v, %v, want the copy", c, err)
+	}
+}
+
+// A file takes texts that no server does, and the engine has not always kept them out. // K88
+func TestCopyOfTexts(t *testing.T) {
+	h, ok := newHouse(t)
+	if !ok {
+		return
+	}
+	h.enqueue(h.file, "plain", 1, []byte("small"))
+	_, err := h.file.Fail(t.Context(), []sqlstore.Failing{{Handle: h.claim(h.file, "plain", 1)[0], Error: "a\x00b", Stack: "a\xffb"}})
+	h.must(err)
+	for _, time := range []string{"once", "again"} {
+		if _, err := Copy(t.Context(), h.from, h.to); err != nil {
+			t.Errorf("copied %s: %v", time, err)
+		}
+	}
 }

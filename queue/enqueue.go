@@ -22,7 +22,8 @@ type EnqueueOptions struct {
 	// Expires is how long after this moment, whatever the delay, the job is worth running; what is left then goes to the
 	// dead letters as "expired". Zero means always. ErrExpiresFirst if the job would not be ready by then. // E4
 	Expires time.Duration
-	// Priority orders claims: higher first. Any int is allowed.
+	// Priority orders claims: higher first. Any int is allowed, but use few different ones: a claim looks at each in which
+	// jobs of the queue wait, which takes microseconds, and seconds where there are a hundred thousand.
 	Priority int
 	// The stamps override those of the queue; zero keeps them.
 	VisibilityTimeout   time.Duration

@@ -30,10 +30,15 @@ func (s *Store) Import(ctx context.Context, m sqlstore.Moved) error {
 			"created_at": f.CreatedAt,
 		}, nil})
 	}
-	steps = append(steps, step{"import_sequence", args{"last": m.LastID}, nil})
 	err := s.transaction(ctx, slow, func(ctx context.Context, t *tx) error { // LOCK wants one that is begun
 		return t.wake(ctx, behind, []string{""}, steps...)
 	})
+	if err == nil {
+		// Behind the commit, since a sequence that was moved stays so, whatever becomes of the transaction.
+		err = s.transaction(ctx, slow, func(ctx context.Context, t *tx) error {
+			return t.run(ctx, step{"sequence_lock", nil, nil}, step{"import_sequence", args{"last": m.LastID}, nil})
+		})
+	}
 	return fail("import", "", 0, err)
 }
 
