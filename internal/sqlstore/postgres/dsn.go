@@ -88,6 +88,7 @@ func addressOf(theirs *pgx.ConnConfig, o Options) (address, error) {
 		return address{}, err
 	}
 	pool.ConnConfig = theirs
+	theirs.OnNotification = nil // that of their connection: ours would hear nothing
 	return complete(pool, o)
 }
 
@@ -111,6 +112,7 @@ func complete(pool *pgxpool.Config, o Options) (address, error) {
 	if parameters["application_name"] == "" {
 		parameters["application_name"] = "alkworker"
 	}
+	parameters["client_encoding"] = "UTF8"
 	c := pool.ConnConfig
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
@@ -141,12 +143,13 @@ func (a address) direct(o Options) *pgxpool.Config {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as near to what was asked for as arrays allow
 	}
 	for name, value := range map[string]string{
-		"plan_cache_mode":  "force_generic_plan",
-		"enable_seqscan":   "off",
-		"enable_hashjoin":  "off",
-		"enable_mergejoin": "off",
-		"jit":              "off", // what is "off" costs so much on paper that compiling it would seem to pay
-		"lock_timeout":     fmt.Sprint(o.busyTimeout().Milliseconds()),
+		"default_transaction_isolation": "read committed",
+		"plan_cache_mode":               "force_generic_plan",
+		"enable_seqscan":                "off",
+		"enable_hashjoin":               "off",
+		"enable_mergejoin":              "off",
+		"jit":                           "off", // what is "off" costs so much on paper that compiling it would seem to pay
+		"lock_timeout":                  fmt.Sprint(max(1, o.busyTimeout().Milliseconds())),
 	} {
 		if _, given := c.ConnConfig.RuntimeParams[name]; !given {
 			c.ConnConfig.RuntimeParams[name] = value

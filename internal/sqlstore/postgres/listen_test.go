@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -250,4 +251,22 @@ func TestFleetIsNotTold(t *testing.T) {
 			t.Errorf("claims for each job: got %.1f, want fewer than five", per)
 		}
 	})
+}
+
+// The configuration that a pool of the caller gives away has hooks of its own connections in it.
+func TestListenBesideAPoolOfTheCaller(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	other := open(t, db.DSN(), postgres.Options{})
+	theirs := must(sql.Open("pgx", db.URL))(t)
+	t.Cleanup(func() { must(0, theirs.Close())(t) })
+	s := must(postgres.OpenDB(t.Context(), theirs, postgres.Options{Schema: db.Schema}))(t)
+	t.Cleanup(func() { must(0, s.Close())(t) })
+	woken := make(chan string, 100)
+	watching(t, s, never, into(woken))
+	until(t, "listening", s.Hears)
+	enqueue(t, other, newJob("mail"))
+	awaits(t, woken, "mail")
 }

@@ -33,7 +33,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string)
 	if have, err := schemaVersion(ctx, ours{conn}, all, schema); err != nil || have == len(steps) {
 		return err // as is usual, and possible for a user who may not create anything
 	}
-	open, err := conn.Begin(ctx)
+	open, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
