@@ -25,9 +25,18 @@ found (id) AS MATERIALIZED (
         AND job.claim_expires_at IS NULL
         AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
 ),
+few (id) AS MATERIALIZED (
+    SELECT id
+    FROM (
+        SELECT first.id, sum(octet_length(job.payload)) OVER (ORDER BY first.id) - octet_length(job.payload) AS bytes
+        FROM (SELECT id FROM found LIMIT 500) AS first
+        CROSS JOIN LATERAL (SELECT payload FROM __alkstore_live WHERE id = first.id OFFSET 0) AS job
+    ) AS measured
+    WHERE bytes < 67108864
+),
 spent (id) AS MATERIALIZED (
     SELECT job.id
-    FROM found
+    FROM few AS found
     JOIN __alkstore_live AS job ON job.id = ANY (ARRAY[found.id])
     WHERE CASE
         WHEN job.attempts < job.max_attempts THEN false
