@@ -158,11 +158,17 @@ const (
 // separator stands between the parts of a notification. The queue comes last, so it may have one in its name.
 const separator = "\n"
 
+// longestName is that of a queue, in bytes (E8).
+const longestName = 128
+
 // notification is the step that tells all processes of queues that may have work, at most once each. Without a sender it is
 // for this process too.
 func (s *Store) notification(sender string, at place, queues ...string) step {
 	notes := make([]string, len(queues))
 	for i, queue := range queues {
+		if len(queue) > longestName { // of a row that was edited: a notification has 8000 bytes at most
+			queue = ""
+		}
 		notes[i] = strings.Join([]string{sender, s.schema, string(at), queue}, separator)
 	}
 	return step{"notify", args{"notes": notes}, nil}

@@ -241,3 +241,54 @@ func TestBusyForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A row that somebody has locked keeps no other from being swept (D2).
+func TestSweepPassesOver(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	clock := storetest.NewClock()
+	s := open(t, db.DSN(), postgres.Options{BusyTimeout: 50 * time.Millisecond, Clock: clock.Now})
+	short := newJob("q")
+	short.ExpiresS, short.Stamps.DeadLetterRetentionS = new(int64(1)), new(int64(1))
+	expired := enqueue(t, s, short, short)
+	clock.Set(clock.Now() + 5)
+	for _, tc := range []struct {
+		table string
+		want  sqlstore.Swept
+	}{
+		{"__alkstore_live", sqlstore.Swept{Expired: 1}},
+		{"__alkstore_dead", sqlstore.Swept{Dropped: 1}},
+	} {
+		tx := begin(t, pool(t, db))
+		must(tx.ExecContext(t.Context(), "SELECT 1 FROM "+tc.table+" WHERE id = $1 FOR UPDATE", expired[0]))(t)
+		if got, err := s.SweepExpired(t.Context(), "q", "expired"); err != nil || got != tc.want {
+			t.Errorf("one of two locked in %s: got %+v, %v, want %+v", tc.table, got, err, tc.want)
+		}
+		must(0, tx.Rollback())(t)
+		must(s.SweepExpired(t.Context(), "q", "expired"))(t)
+		clock.Set(clock.Now() + 5)
+		if tc.table == "__alkstore_live" {
+			continue
+		}
+		if n := value[int](t, pool(t, db), "SELECT count(*) FROM __alkstore_dead"); n != 0 {
+			t.Errorf("%d dead jobs are left, want none", n)
+		}
+	}
+}
+
+// A patience of less than the server can express is not none: that would be a wait without end.
+func TestLeastBusyTimeout(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Microsecond})
+	id := enqueue(t, s, newJob("q"))[0]
+	tx := begin(t, pool(t, db))
+	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", id))(t)
+	if _, err := s.Cancel(t.Context(), []int64{id}); !errors.Is(err, sqlstore.ErrBusy) {
+		t.Errorf("cancel of a locked job: got %v, want ErrBusy", err)
+	}
+}

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -67,35 +70,47 @@ func (s *Store) Soonest(ctx context.Context) (now int64, next *int64, err error)
 func (s *Store) Tick(
 	ctx context.Context, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) ([]sqlstore.Ticked, error) {
-	var due []string
+	type schedule struct {
+		name    string
+		payload int64 // its bytes
+	}
+	var due []schedule
 	err := s.reading(ctx, prompt, step{"schedule_due", nil, func(row scanner) error {
-		var name string
-		err := row.Scan(&name)
-		due = append(due, name)
+		var d schedule
+		err := row.Scan(&d.name, &d.payload)
+		due = append(due, d)
 		return err
 	}})
 	if err != nil {
 		return nil, fail("tick", "", 0, err)
 	}
 	var ticked []sqlstore.Ticked
-	for _, name := range due {
-		one, err := s.tickOne(ctx, name, plan)
-		if err != nil {
-			return ticked, failSchedule("tick", name, err)
+	for _, d := range due {
+		l := ordinary
+		if d.payload*sqlstore.MaxCatchUpFires > statementBytes {
+			l = slow // it may be a gigabyte
 		}
+		one, failed := s.tickOne(ctx, l, d.name, plan)
 		if one != nil {
 			ticked = append(ticked, *one)
 		}
+		if failed != nil {
+			err = cmp.Or(err, failSchedule("tick", d.name, failed))
+			if !errors.Is(kind(failed), sqlstore.ErrBusy) {
+				break
+			}
+			// Somebody has locked the row. That it is the first to be due must not keep the others from firing.
+		}
 	}
-	return ticked, nil
+	return ticked, err
 }
 
 // tickOne is S5 for one schedule. It is read again under its lock: another process may have fired it, paused it or
 // changed it since. Nil if so.
 func (s *Store) tickOne(
-	ctx context.Context, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
+	ctx context.Context, l lane, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) (ticked *sqlstore.Ticked, err error) {
-	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
+	err = s.transaction(ctx, l, func(ctx context.Context, t *tx) error {
 		due, err := t.schedule(ctx, name)
 		if err != nil || due == nil || due.Paused || due.NextFireAt > *t.clock {
 			return err
@@ -154,13 +169,17 @@ func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64
 	if err := hopeless([]sqlstore.NewJob{job}); err != nil {
 		return nil, err
 	}
-	var jobs columns
-	for _, boundary := range boundaries {
-		jobs.add(&job, &by.Name, &boundary)
-	}
 	var ids []int64
-	err := t.wake(ctx, ahead, []string{by.Queue}, append([]step{jobs.insert(&ids)}, with...)...)
-	return unlessFailed(ids, err)
+	for part := range slices.Chunk(boundaries, max(1, statementBytes/max(1, len(by.Payload)))) {
+		var jobs columns
+		for _, boundary := range part {
+			jobs.add(&job, &by.Name, &boundary)
+		}
+		if err := t.run(ctx, jobs.insert(&ids)); err != nil {
+			return nil, err
+		}
+	}
+	return unlessFailed(ids, t.wake(ctx, ahead, []string{by.Queue}, with...))
 }
 
 // schedule reads a schedule, nil if there is none, and keeps others from changing it or making it until the transaction

@@ -9,7 +9,7 @@ late AS MATERIALIZED (
     SELECT job.id FROM __alkstore_live AS job
     WHERE job.queue = :queue AND job.expires_at IS NOT NULL AND job.expires_at < (SELECT now FROM clock)
     ORDER BY job.id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 ),
 gone AS (
     DELETE FROM __alkstore_live AS job WHERE job.id = ANY (ARRAY(SELECT late.id FROM late))
@@ -43,7 +43,7 @@ old AS MATERIALIZED (
     WHERE job.queue = :queue AND job.dead_letter_retention_s IS NOT NULL
         AND job.died_at + least(job.dead_letter_retention_s, 1000000000000) < (SELECT now FROM clock)
     ORDER BY job.id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 ),
 dropped AS (
     DELETE FROM __alkstore_dead AS job WHERE job.id = ANY (ARRAY(SELECT old.id FROM old)) RETURNING job.id
