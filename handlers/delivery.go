@@ -48,6 +48,9 @@ func JobFromContext(ctx context.Context) *queue.Job {
 // Call it once for a transaction, last, commit, and return nil if the commit succeeded. If the transaction is not
 // committed, the job is still there and is retried, even if the handler returns nil.
 //
+// On PostgreSQL the transaction should be READ COMMITTED. A stricter one fails once a heartbeat, or anything else, has
+// changed the job since it began; then it has to end within a third of the visibility timeout.
+//
 // The error wraps [ErrLeaseLost] if the claim no longer holds: another worker may run the job, so roll back and return.
 // It is [ErrNoJob] if ctx is not that of a handler. After any error the transaction has to be rolled back.
 func AckTx(ctx context.Context, tx *sql.Tx) error {

@@ -306,3 +306,14 @@ func TestRepairLeavesTheRestAlone(t *testing.T) {
 		t.Errorf("then: claimed job %d, want the mended %d", got.ID, ids["pending"])
 	}
 }
+
+// Behind the greatest id there is none left to give away.
+func TestRepairOfTheGreatestID(t *testing.T) {
+	s, db, paint, ok := editable(t)
+	if !ok {
+		return
+	}
+	execute(t, db, "UPDATE __alkstore_live SET id = 9223372036854775807 WHERE id = $1", paint()["pending"])
+	must(s.Repair(t.Context()))(t)
+	enqueue(t, s, newJob("q"))
+}

@@ -47,8 +47,15 @@ func (s *Store) EnqueueTx(ctx context.Context, outer sqlstore.Tx, jobs []sqlstor
 		if err := hopeless(jobs); err != nil {
 			return err
 		}
+		parts := partsOf(jobs)
+		if len(parts) > 1 && slices.ContainsFunc(jobs, unsure) {
+			// Before anything is stored, and by one clock: the caller may commit what an earlier part has stored (T6).
+			if err := t.foresee(ctx, jobs); err != nil {
+				return err
+			}
+		}
 		// Not in our name: whether and when it is committed is not known here, so it is our own listener that tells us.
-		ids, err = t.enqueue(ctx, partsOf(jobs), "")
+		ids, err = t.enqueue(ctx, parts, "")
 		return err
 	})
 	return unlessFailed(ids, fail("enqueue to", only(jobs), 0, err))
@@ -99,16 +106,25 @@ func hopeless(jobs []sqlstore.NewJob) error {
 	return nil
 }
 
-// late is the same once the server has found one, which it does not name.
-func (t *tx) late(ctx context.Context, jobs []sqlstore.NewJob) error {
+// foresee is hopeless with the clock, which is then that of the transaction.
+func (t *tx) foresee(ctx context.Context, jobs []sqlstore.NewJob) error {
 	var now int64
 	if err := t.run(ctx, step{"now", nil, func(row scanner) error { return row.Scan(&now) }}); err != nil {
 		return err
 	}
+	t.clock = &now
 	for _, j := range jobs {
 		if unsure(j) && *j.RunAt > now+*j.ExpiresS {
 			return expiresFirst(j.Queue)
 		}
+	}
+	return nil
+}
+
+// late is the error of jobs among which the server has found such a one, which it does not name.
+func (t *tx) late(ctx context.Context, jobs []sqlstore.NewJob) error {
+	if err := t.foresee(ctx, jobs); err != nil {
+		return err
 	}
 	return expiresFirst(only(jobs))
 }

@@ -88,10 +88,12 @@ func undone(err error) bool {
 }
 
 // refused says that the server did not take the values of a statement, which has therefore changed nothing: what is out
-// of range, breaks a constraint or is too large, or what a trigger of the user objects to.
+// of range, breaks a constraint or is too large, or what a policy or a trigger of the user objects to, with whatever code.
+// What it would have said of any values is of other classes: connection, state of the transaction, lost against another,
+// too few resources, not in the right state, an operator, the system, its own bugs.
 func refused(err error) bool {
 	code := codeOf(err)
-	return code != "" && slices.Contains([]string{"22", "23", "54", "P0"}, code[:2])
+	return code != "" && !slices.Contains([]string{"08", "25", "40", "53", "55", "57", "58", "XX"}, code[:2])
 }
 
 // fail makes err the typed error of an operation; nil stays nil.

@@ -151,3 +151,26 @@ func TestTransactionOfTheCaller(t *testing.T) {
 	})
 	healthy(t, s)
 }
+
+// A call that is too large for one statement is still one call.
+func TestEnqueueInPartsIsAllOrNone(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{})
+	for kind, begin := range transactions(t, db) {
+		t.Run("E6_"+kind, func(t *testing.T) {
+			late := newJob("late")
+			late.RunAt, late.ExpiresS = new(int64(1<<40)), new(int64(1))
+			tx := begin()
+			if _, err := s.EnqueueTx(t.Context(), tx.tx, append(jobs(10_000, newJob("q")), late)); !errors.Is(err, sqlstore.ErrExpiresFirst) {
+				t.Errorf("got %v, want ErrExpiresFirst", err)
+			}
+			must(0, tx.commit())(t)
+			if n := value[int](t, pool(t, db), "SELECT count(*) FROM __alkstore_live"); n != 0 {
+				t.Errorf("%d jobs of a call that was refused, want none", n)
+			}
+		})
+	}
+}

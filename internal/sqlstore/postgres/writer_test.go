@@ -96,7 +96,7 @@ func TestEnqueueTogether(t *testing.T) {
 		s := open(t, db.DSN(), postgres.Options{})
 		beside := pool(t, db)
 		execute(t, beside, `CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql
-			AS $$ BEGIN IF new.queue = 'bad' THEN RAISE EXCEPTION 'injected'; END IF; RETURN new; END $$`)
+			AS $$ BEGIN IF new.queue = 'bad' THEN RAISE EXCEPTION 'injected' USING ERRCODE = '42501'; END IF; RETURN new; END $$`) // as a row-level policy has it
 		execute(t, beside, "CREATE TRIGGER fault BEFORE INSERT ON __alkstore_live FOR EACH ROW EXECUTE FUNCTION fault()")
 		var calls []func() error
 		for i := range 40 {

@@ -85,7 +85,10 @@ WHERE next_fire_at NOT BETWEEN 0 AND 253402300799
 UNION ALL
 SELECT 'sequence', highest.id, '', 'has an id above the sequence: new jobs could get an id that was used before'
 FROM (
-    SELECT greatest((SELECT max(id) FROM __alkstore_live), (SELECT max(id) FROM __alkstore_dead)) AS id
+    SELECT greatest(
+        (SELECT max(id) FROM __alkstore_live WHERE id <= 9007199254740992),
+        (SELECT max(id) FROM __alkstore_dead WHERE id <= 9007199254740992)
+    ) AS id
 ) AS highest
 WHERE highest.id > (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM __alkstore_live_id_seq)
 LIMIT 1000;
