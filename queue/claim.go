@@ -133,6 +133,20 @@ func (c *Client) Idle(ctx context.Context, queues []string) (bool, error) {
 	return idle, nil
 }
 
+// Locked says which of these jobs somebody's transaction has locked at the moment. What is asked for them waits for its end,
+// or fails with [ErrBusy], as does all that is asked for in the same call. A SQLite database locks no single jobs: none.
+func (c *Client) Locked(ctx context.Context, ids ...int64) ([]int64, error) {
+	rows, ok := c.store.(sqlstore.RowLocker)
+	if !ok || len(ids) == 0 {
+		return nil, nil
+	}
+	locked, err := rows.Locked(ctx, ids)
+	if err != nil {
+		return nil, failed("look for locks", "", 0, err)
+	}
+	return locked, nil
+}
+
 // Watch calls wake whenever new work may have become claimable, until ctx ends, whose error it then returns. The queue
 // is named when known and empty otherwise. Changes made through this client are seen at once, those of other processes
 // at the latest after poll; a poll of zero means DefaultPoll. Signals may be spurious, and time passing gives none: ask

@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +64,9 @@ func (s *answers) giveBack(batch []answer) {
 // A failure that will not pass stops the worker and is returned at the end; the answers after it are tried all the same.
 func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) {
 	var left []answer
-	var why error // they are left
+	var why error       // they are left
+	var locked []answer // they wait beside the others
+	var look time.Time  // when to see whether they still are
 	trouble := newOutage(w.log, "answers of handlers")
 	pause := time.NewTimer(longestLook)
 	defer pause.Stop()
@@ -73,7 +77,9 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 		case <-pause.C:
 		case <-ctx.Done():
 			batch, _ := w.answers.take()
-			left = append(left, batch...)
+			if left = append(left, batch...); len(locked) > 0 {
+				left, why = append(left, locked...), cmp.Or(why, queue.ErrBusy)
+			}
 			w.giveUp(left)
 			if len(left) > 0 && why != nil {
 				why = fmt.Errorf("%d answers of handlers could not be recorded: %w", len(left), why)
@@ -82,9 +88,16 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 			return failed
 		}
 		batch, closed := w.answers.take()
+		if len(locked) > 0 && !time.Now().Before(look) {
+			var free []answer
+			locked, free = w.lockedOf(ctx, w.stillOurs(locked))
+			left = append(left, free...)
+			look = time.Now().Add(lockedInterval)
+		}
 		done := w.record(ctx, left, batch)
 		w.answers.giveBack(batch)
 		left, why = done.left, done.why
+		locked = append(locked, done.locked...)
 		if done.broken != nil && failed == nil {
 			failed = done.broken
 			stop()
@@ -99,7 +112,10 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 		case done.wrote:
 			trouble.over()
 		}
-		if closed && why == nil {
+		if len(locked) > 0 && why == nil {
+			pause.Reset(lockedInterval)
+		}
+		if closed && why == nil && len(locked) == 0 {
 			return failed
 		}
 	}
@@ -110,17 +126,15 @@ type recorded struct {
 	wrote  bool     // at least one statement went well
 	left   []answer // to be tried again
 	why    error    // they are left; nil if none are
+	locked []answer // to be tried again when their jobs are not locked any more
 	broken error    // a failure that will not pass; its answers are given up
 }
 
 // record writes a batch and what was left of those before, one statement for each kind of answer.
 func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorded) {
 	var retries, fails, releases []answer
-	ours, others := w.flight.holding(left, batch)
+	ours := w.stillOurs(left, batch)
 	acks := make([]answer, 0, len(ours)) // most are
-	for _, ans := range others {
-		ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
-	}
 	for _, ans := range ours {
 		switch ans.Kind {
 		case handlers.KindAck, handlers.KindCancel:
@@ -141,6 +155,18 @@ func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorde
 			continue
 		}
 		err := kind.write(ctx, kind.batch)
+		if errors.Is(err, queue.ErrBusy) {
+			if locked, free := w.lockedOf(ctx, kind.batch); len(locked) > 0 {
+				for _, ans := range locked {
+					ans.log().Warn("somebody's transaction has locked the job: its answer waits until that has ended",
+						"answer", ans.Kind.String())
+				}
+				done.locked = append(done.locked, locked...)
+				if kind.batch, err = free, nil; len(free) > 0 {
+					err = kind.write(ctx, free)
+				}
+			}
+		}
 		switch {
 		case err == nil:
 			done.wrote = true
@@ -152,10 +178,42 @@ func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorde
 			done.broken = err
 		}
 	}
-	if len(done.left) < len(left)+len(batch) {
+	if len(done.left)+len(done.locked) < len(left)+len(batch) {
 		w.claims.nudge() // held claims leave no room
 	}
 	return done
+}
+
+// stillOurs are the answers whose claims hold, as far as is known.
+func (w *Worker) stillOurs(batches ...[]answer) []answer {
+	ours, others := w.flight.holding(batches...)
+	for _, ans := range others {
+		ans.log().Info("claim ended before the answer was recorded: it is dropped", "answer", ans.Kind.String())
+	}
+	return ours
+}
+
+// lockedInterval is how often to look whether a job is still locked.
+const lockedInterval = time.Second
+
+// lockedOf sorts answers by whether somebody has locked their jobs. As far as that is not to be found out, nobody has.
+func (w *Worker) lockedOf(ctx context.Context, batch []answer) (locked, free []answer) {
+	ids := make([]int64, len(batch))
+	for i, ans := range batch {
+		ids[i] = ans.job.ID
+	}
+	found, err := w.client.Locked(ctx, ids...)
+	if err != nil || len(found) == 0 {
+		return nil, batch // to write them meets the same trouble, and reports it
+	}
+	for _, ans := range batch {
+		if slices.Contains(found, ans.job.ID) {
+			locked = append(locked, ans)
+		} else {
+			free = append(free, ans)
+		}
+	}
+	return locked, free
 }
 
 func (w *Worker) recordAcks(ctx context.Context, batch []answer) error {

@@ -275,6 +275,15 @@ func (s *Store) Release(ctx context.Context, releases []sqlstore.Releasing) (rel
 	return unlessFailed(released, fail("release", "", single(b.handles), err))
 }
 
+// Locked implements [sqlstore.RowLocker].
+func (s *Store) Locked(ctx context.Context, ids []int64) (locked []int64, err error) {
+	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
+		locked = nil
+		return t.run(ctx, step{"locked", args{"ids": ids}, appendID(&locked)})
+	})
+	return unlessFailed(locked, fail("look for locks", "", 0, err))
+}
+
 // single is the job of handles if they are about one.
 func single(handles []sqlstore.Handle) int64 {
 	if len(handles) == 1 {

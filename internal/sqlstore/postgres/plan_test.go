@@ -33,6 +33,7 @@ var hot = map[string]map[string]any{
 	},
 	"idle":      {"queues": []string{"q", "r"}},
 	"ack":       {"ids": []int64{1, 2, 3}, "fences": []int64{1, 1, 1}, "fence": nil},
+	"locked":    {"ids": []int64{1, 2, 3}},
 	"heartbeat": {"ids": []int64{1, 2, 3}, "fences": []int64{1, 1, 1}, "extensions_s": []*int64{nil, nil, nil}},
 	"release":   {"ids": []int64{1, 2, 3}, "fences": []int64{1, 1, 1}, "delays_s": []int64{0, 0, 0}},
 	"retry": {

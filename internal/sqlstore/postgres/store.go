@@ -40,7 +40,10 @@ type Store struct {
 	closeOnce sync.Once
 }
 
-var _ sqlstore.Store = (*Store)(nil)
+var (
+	_ sqlstore.Store     = (*Store)(nil)
+	_ sqlstore.RowLocker = (*Store)(nil)
+)
 
 // tx is the work of one call on the database.
 type tx struct {
