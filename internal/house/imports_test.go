@@ -42,7 +42,7 @@ var rooms = []room{
 	{
 		dir:   "internal/sqlstore/postgres",
 		rooms: []string{"internal/sqlstore"},
-		libs:  []string{"github.com/jackc/pgx/v5", "golang.org/x/sys"},
+		libs:  []string{"github.com/jackc/pgx/v5", "golang.org/x/sync", "golang.org/x/sys"},
 	},
 	{dir: "internal/sqlstore/postgres/pgtest", libs: []string{"github.com/jackc/pgx/v5", "golang.org/x/mod"}},
 	{dir: "internal/torture"}, // tests only, over all stores

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 )
 
 // lane says how urgent a call is, and how long it may take.
@@ -43,10 +44,15 @@ func (s *Store) bounded(ctx context.Context, l lane) (context.Context, context.C
 // network has swallowed.
 const urgentConnections = 2
 
+// quickConnections is how many of the shared connections slow calls leave to the others, if there are so many: pages and
+// reports that wait, be it for each other, must not keep jobs from being claimed.
+const quickConnections = 2
+
 // lanes are the connections of a store, in two pools. They are made when they are first needed.
 type lanes struct {
 	shared   *pgxpool.Pool
 	reserved *pgxpool.Pool // for what is urgent
+	slow     *semaphore.Weighted
 }
 
 func openLanes(ctx context.Context, config *pgxpool.Config) (*lanes, error) {
@@ -61,7 +67,8 @@ func openLanes(ctx context.Context, config *pgxpool.Config) (*lanes, error) {
 		shared.Close()
 		return nil, err
 	}
-	return &lanes{shared: shared, reserved: reserved}, nil
+	slowly := max(1, int64(config.MaxConns)-quickConnections)
+	return &lanes{shared: shared, reserved: reserved, slow: semaphore.NewWeighted(slowly)}, nil
 }
 
 func (l *lanes) pool(which lane) *pgxpool.Pool {
@@ -69,6 +76,17 @@ func (l *lanes) pool(which lane) *pgxpool.Pool {
 		return l.reserved
 	}
 	return l.shared
+}
+
+// enter waits for the turn of a call that is slow. done ends it.
+func (l *lanes) enter(ctx context.Context, which lane) (done func(), err error) {
+	if which != slow {
+		return func() {}, nil
+	}
+	if err := l.slow.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { l.slow.Release(1) }, nil
 }
 
 // leave drops all connections, those in use once they are given back: they lead nowhere, or to a server that cannot write,

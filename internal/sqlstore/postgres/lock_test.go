@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -197,7 +198,9 @@ func TestLockedRows(t *testing.T) {
 		ended := make(chan error, 40)
 		patient := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute})
 		for range cap(ended) {
-			go func() { ended <- second(patient.Stats(ctx)) }()
+			go func() {
+				ended <- second(patient.Fail(ctx, []sqlstore.Failing{{Handle: sqlstore.Handle{ID: h.ID + 1, Fence: 1}}}))
+			}()
 		}
 		until(t, "the pool is used up", func() bool {
 			shared, _ := patient.Pools()
@@ -211,7 +214,7 @@ func TestLockedRows(t *testing.T) {
 		cancel()
 		for range cap(ended) {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("stats: got %v, want context.Canceled", err)
+				t.Errorf("fail: got %v, want context.Canceled", err)
 			}
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
@@ -291,4 +294,38 @@ func TestLeastBusyTimeout(t *testing.T) {
 	if _, err := s.Cancel(t.Context(), []int64{id}); !errors.Is(err, sqlstore.ErrBusy) {
 		t.Errorf("cancel of a locked job: got %v, want ErrBusy", err)
 	}
+}
+
+// Pages wait for a table that somebody rewrites, as many as there are browsers. Jobs have nothing to do with that table.
+func TestPagesAndClaims(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute})
+	enqueue(t, s, jobs(100, newJob("q"))...)
+	tx := begin(t, pool(t, db))
+	must(tx.ExecContext(t.Context(), "LOCK TABLE __alkstore_dead"))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var pages sync.WaitGroup
+	for range 20 {
+		pages.Go(func() {
+			if _, err := s.ListJobs(ctx, sqlstore.Filter{Limit: 50}); !errors.Is(err, context.Canceled) {
+				t.Errorf("a page: got %v, want it to wait until it is cancelled", err)
+			}
+		})
+	}
+	until(t, "pages wait", func() bool {
+		shared, _ := s.Pools()
+		return shared.AcquiredConns() == shared.MaxConns()-2
+	})
+	one := claimOf("q", 1)
+	one.Kind = sqlstore.OnlyProven // which buries nothing
+	for range 100 {
+		if rows := must(s.ClaimBatch(t.Context(), one))(t); len(rows) != 1 {
+			t.Fatalf("claimed %d jobs, want 1", len(rows))
+		}
+	}
+	cancel()
+	pages.Wait()
 }

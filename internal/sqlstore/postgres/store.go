@@ -146,6 +146,11 @@ func (s *Store) framed(ctx context.Context, l lane, do func(ctx context.Context)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	leave, err := s.lanes.enter(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	within, cancel := s.bounded(ctx, l)
 	defer cancel()
 	switch err := do(within); {
