@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -21,12 +22,20 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	if c.Limit < 1 {
 		return nil, fail("claim from", c.Queue, 0, s.using(ctx, prompt, func(context.Context) error { return nil }))
 	}
+	wanted := c.Limit
+	c.Limit = s.portions.limit(c.Queue, wanted)
 	h := s.frontiers.forClaim(c.Queue)
 	first := s.claimAny
 	if c.Kind == sqlstore.OnlyProven {
 		first = s.claimProven
 	}
 	rows, err = s.claim(ctx, c, h, first)
+	switch {
+	case errors.Is(err, errNoAnswer):
+		s.portions.failed(c.Queue, c.Limit)
+	case err == nil:
+		s.portions.answered(c.Queue, c.Limit, wanted)
+	}
 	short := err == nil && int64(len(rows)) < c.Limit
 	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue)
 	blind := short && len(rows) == 0 && c.Kind == sqlstore.OnlyProven // it saw not even why: see claim_proven.sql

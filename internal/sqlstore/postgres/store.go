@@ -32,6 +32,7 @@ type Store struct {
 	lanes     *lanes
 	enqueues  enqueues
 	frontiers frontiers
+	portions  portions
 	signals   sqlstore.Signals
 	listener  listener
 
