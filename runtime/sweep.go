@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -38,13 +37,8 @@ func (w *Worker) sweepOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var busy error
 	for _, name := range names {
 		swept, err := w.client.Sweep(ctx, name)
-		if errors.Is(err, queue.ErrBusy) {
-			busy = err // with a row of this queue, perhaps
-			continue
-		}
 		if err != nil {
 			return err
 		}
@@ -58,5 +52,5 @@ func (w *Worker) sweepOnce(ctx context.Context) error {
 			w.log.Warn("jobs without a deadline were made claimable again", "queue", name, "jobs", swept.Repaired)
 		}
 	}
-	return busy
+	return nil
 }

@@ -247,37 +247,42 @@ func TestBusyForLong(t *testing.T) {
 
 // A row that somebody has locked keeps no other from being swept (D2).
 func TestSweepPassesOver(t *testing.T) {
-	db, ok := pgtest.New(t)
-	if !ok {
-		return
-	}
-	clock := storetest.NewClock()
-	s := open(t, db.DSN(), postgres.Options{BusyTimeout: 50 * time.Millisecond, Clock: clock.Now})
-	short := newJob("q")
-	short.ExpiresS, short.Stamps.DeadLetterRetentionS = new(int64(1)), new(int64(1))
-	expired := enqueue(t, s, short, short)
-	clock.Set(clock.Now() + 5)
-	for _, tc := range []struct {
+	for name, tc := range map[string]struct {
 		table string
+		edit  string // makes of every job what there is to sweep
 		want  sqlstore.Swept
 	}{
-		{"__alkstore_live", sqlstore.Swept{Expired: 1}},
-		{"__alkstore_dead", sqlstore.Swept{Dropped: 1}},
+		"expired":            {"live", "UPDATE __alkstore_live SET expires_at = 1", sqlstore.Swept{Expired: 1}},
+		"past_its_retention": {"dead", "UPDATE __alkstore_dead SET died_at = 1", sqlstore.Swept{Dropped: 1}},
+		"without_a_deadline": {"live", "UPDATE __alkstore_live SET state = 'processing'", sqlstore.Swept{Repaired: 1}},
 	} {
-		tx := begin(t, pool(t, db))
-		must(tx.ExecContext(t.Context(), "SELECT 1 FROM "+tc.table+" WHERE id = $1 FOR UPDATE", expired[0]))(t)
-		if got, err := s.SweepExpired(t.Context(), "q", "expired"); err != nil || got != tc.want {
-			t.Errorf("one of two locked in %s: got %+v, %v, want %+v", tc.table, got, err, tc.want)
-		}
-		must(0, tx.Rollback())(t)
-		must(s.SweepExpired(t.Context(), "q", "expired"))(t)
-		clock.Set(clock.Now() + 5)
-		if tc.table == "__alkstore_live" {
-			continue
-		}
-		if n := value[int](t, pool(t, db), "SELECT count(*) FROM __alkstore_dead"); n != 0 {
-			t.Errorf("%d dead jobs are left, want none", n)
-		}
+		t.Run(name, func(t *testing.T) {
+			db, ok := pgtest.New(t)
+			if !ok {
+				return
+			}
+			s := open(t, db.DSN(), postgres.Options{BusyTimeout: 50 * time.Millisecond})
+			short := newJob("q")
+			short.Stamps.DeadLetterRetentionS = new(int64(1))
+			two := enqueue(t, s, short, short)
+			if tc.table == "dead" {
+				for range two {
+					must(s.Fail(t.Context(), []sqlstore.Failing{{Handle: hold(t, s, "q")}}))(t)
+				}
+			}
+			execute(t, pool(t, db), tc.edit)
+			tx := begin(t, pool(t, db))
+			must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_"+tc.table+" WHERE id = $1 FOR UPDATE", two[0]))(t)
+			for _, want := range []sqlstore.Swept{tc.want, {}} {
+				if got, err := s.SweepExpired(t.Context(), "q", "expired"); err != nil || got != want {
+					t.Errorf("with one of two locked: got %+v, %v, want %+v", got, err, want)
+				}
+			}
+			must(0, tx.Rollback())(t)
+			if got := must(s.SweepExpired(t.Context(), "q", "expired"))(t); got != tc.want {
+				t.Errorf("behind the lock: got %+v, want %+v", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,6 @@
 -- D2 for one queue: buries what has expired, pending and processing alike; deletes dead jobs past their own retention;
 -- and makes processing rows without a deadline reclaimable, which would otherwise never be (K3). Rows are locked in the
--- order of their ids, as everywhere but in claims, which never wait.
+-- order of their ids, as everywhere. What somebody has locked is left for the next sweep, as a claim leaves it for the next.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -51,10 +51,16 @@ dropped AS (
 history AS (
     DELETE FROM __alkstore_failures AS failure WHERE failure.job_id = ANY (ARRAY(SELECT dropped.id FROM dropped))
 ),
-repaired AS (
-    UPDATE __alkstore_live AS job SET claim_expires_at = (SELECT now FROM clock) - 1
+endless AS MATERIALIZED (
+    SELECT job.id FROM __alkstore_live AS job
     WHERE job.queue = :queue AND job.state = 'processing' AND job.claim_expires_at IS NULL
         AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
+    ORDER BY job.id
+    FOR UPDATE SKIP LOCKED
+),
+repaired AS (
+    UPDATE __alkstore_live AS job SET claim_expires_at = (SELECT now FROM clock) - 1
+    WHERE job.id = ANY (ARRAY(SELECT endless.id FROM endless))
     RETURNING job.id
 )
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM dropped), (SELECT count(*) FROM repaired);
