@@ -75,7 +75,8 @@ func serve(e *env, file *config, flags []string) (*handlers.Registry, problems) 
 	options := make(map[string]handlers.Options)
 	for _, q := range file.queues {
 		options[q.name] = handlers.Options{Concurrency: q.concurrency, Timeout: q.timeout, Stamps: q.stamps}
-		if _, ok := p.byName[q.name]; !ok && !slices.Contains(p.own, q.name) {
+		written := q.execLine != 0 // if it is wrong, that is said already
+		if _, ok := p.byName[q.name]; !ok && !written && !slices.Contains(p.own, q.name) {
 			report(q, q.line, fmt.Errorf("has no handler: set exec, or correct the name; the program itself handles %s", listed(p.own)))
 		}
 	}
