@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -106,19 +107,42 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 	return fail(op, queue, 0, err)
 }
 
-// SweepExpired implements [sqlstore.Jobs].
-func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sqlstore.Swept, err error) {
+// longestSweepPause bounds the pauses between two looks for rows that were locked.
+const longestSweepPause = 100 * time.Millisecond
+
+// SweepExpired implements [sqlstore.Jobs]. What somebody has locked, as a claim does for a moment, is waited for as long
+// as any call waits for a lock, after all else is swept; then it is left for the next sweep.
+func (s *Store) SweepExpired(ctx context.Context, queue, text string) (sqlstore.Swept, error) {
+	var all sqlstore.Swept
+	for pause, waited := time.Millisecond, time.Duration(0); ; pause = min(2*pause, longestSweepPause) {
+		swept, left, err := s.sweep(ctx, queue, text)
+		if err != nil {
+			return sqlstore.Swept{}, fail("sweep", queue, 0, err)
+		}
+		all.Expired += swept.Expired
+		all.Dropped += swept.Dropped
+		all.Repaired += swept.Repaired
+		if !left || waited >= s.options.busyTimeout() {
+			return all, nil
+		}
+		select {
+		case <-time.After(pause):
+			waited += pause
+		case <-ctx.Done(): // the next pass says so
+		}
+	}
+}
+
+// sweep does what nobody keeps it from, and says whether anything is left.
+func (s *Store) sweep(ctx context.Context, queue, text string) (swept sqlstore.Swept, left bool, err error) {
 	err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
 		err := t.run(ctx, step{"sweep", args{"queue": queue, "text": cleaned(text)}, func(row scanner) error {
-			return row.Scan(&swept.Expired, &swept.Dropped, &swept.Repaired)
+			return row.Scan(&swept.Expired, &swept.Dropped, &swept.Repaired, &left)
 		}})
 		if swept.Repaired > 0 {
 			t.rouse(ahead, queue)
 		}
 		return err
 	})
-	if err != nil {
-		return sqlstore.Swept{}, fail("sweep", queue, 0, err)
-	}
-	return swept, nil
+	return swept, left, err
 }

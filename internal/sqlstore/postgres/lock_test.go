@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -283,6 +284,34 @@ func TestSweepPassesOver(t *testing.T) {
 				t.Errorf("behind the lock: got %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// What is locked for a moment only, as by a claim, is swept as well (D2).
+func TestSweepWaits(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{})
+	two := enqueue(t, s, newJob("q"), newJob("q"))
+	execute(t, pool(t, db), "UPDATE __alkstore_live SET expires_at = 1")
+	tx := begin(t, pool(t, db))
+	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", two[0]))(t)
+	swept := make(chan sqlstore.Swept, 1)
+	go func() {
+		got, err := s.SweepExpired(t.Context(), "q", "expired")
+		if err != nil {
+			t.Errorf("sweep: %v", err)
+		}
+		swept <- got
+	}()
+	for must(s.GetJob(t.Context(), two[1]))(t).State != sqlstore.Dead {
+		runtime.Gosched()
+	}
+	must(0, tx.Rollback())(t)
+	if got := <-swept; got.Expired != 2 {
+		t.Errorf("got %+v, want both jobs expired", got)
 	}
 }
 

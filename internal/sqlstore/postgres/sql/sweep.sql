@@ -1,6 +1,7 @@
 -- D2 for one queue: buries what has expired, pending and processing alike; deletes dead jobs past their own retention;
 -- and makes processing rows without a deadline reclaimable, which would otherwise never be (K3). Rows are locked in the
--- order of their ids, as everywhere. What somebody has locked is left for the next sweep, as a claim leaves it for the next.
+-- order of their ids, as everywhere. What somebody has locked holds up nothing else: it is left, and whether there is
+-- any such row is the last column.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -63,4 +64,20 @@ repaired AS (
     WHERE job.id = ANY (ARRAY(SELECT endless.id FROM endless))
     RETURNING job.id
 )
-SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM dropped), (SELECT count(*) FROM repaired);
+-- Counted, since NOT IN compares each with each once there are more than fit in memory.
+SELECT
+    (SELECT count(*) FROM gone), (SELECT count(*) FROM dropped), (SELECT count(*) FROM repaired),
+    (
+        SELECT count(*) FROM __alkstore_live AS job
+        WHERE job.queue = :queue AND job.expires_at IS NOT NULL AND job.expires_at < (SELECT now FROM clock)
+    ) > (SELECT count(*) FROM late)
+    OR (
+        SELECT count(*) FROM __alkstore_dead AS job
+        WHERE job.queue = :queue AND job.dead_letter_retention_s IS NOT NULL
+            AND job.died_at + least(job.dead_letter_retention_s, 1000000000000) < (SELECT now FROM clock)
+    ) > (SELECT count(*) FROM old)
+    OR (
+        SELECT count(*) FROM __alkstore_live AS job
+        WHERE job.queue = :queue AND job.state = 'processing' AND job.claim_expires_at IS NULL
+            AND (job.expires_at IS NULL OR job.expires_at >= (SELECT now FROM clock))
+    ) > (SELECT count(*) FROM endless);
