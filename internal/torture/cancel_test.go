@@ -57,7 +57,7 @@ func TestContextsEndAtRandom(t *testing.T) {
 					cut += l.cut
 				}
 				judgeLeavers(t, store, all)
-				if open := d.InUse(); open.Rows != 0 || open.Txs != 0 || open.Conns > 10 {
+				if open := d.Settled(); open.Rows != 0 || open.Txs != 0 || open.Conns > 10 {
 					t.Errorf("left in use: %+v", open)
 				}
 				if err := db.quiet(t.Context()); err != nil {

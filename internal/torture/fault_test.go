@@ -217,7 +217,7 @@ func (f faulty) judge(
 // settled fails the test if something is still in use, or anything is inconsistent.
 func (f faulty) settled(wrong func(format string, args ...any)) {
 	f.Helper()
-	if open := f.driver.InUse(); open.Rows != 0 || open.Txs != 0 || open.Conns > 10 { // of two stores
+	if open := f.driver.Settled(); open.Rows != 0 || open.Txs != 0 || open.Conns > 10 { // of two stores
 		wrong("left in use: %+v", open)
 	}
 	if err := f.quiet(f.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Fault says which call fails and how. Calls are those that reach the database: connect, prepare, exec, query, next,
@@ -43,13 +44,14 @@ type Driver struct {
 	total    int
 	spared   bool
 	open     Open
+	changed  chan struct{} // closed when open changes
 }
 
 // Open counts what is in use.
 type Open struct{ Conns, Rows, Txs int }
 
 // New returns a driver that does what the given one does until it is armed.
-func New(under driver.Driver) *Driver { return &Driver{under: under} }
+func New(under driver.Driver) *Driver { return &Driver{under: under, changed: make(chan struct{})} }
 
 // Arm makes the fault happen. Calls are counted anew.
 func (d *Driver) Arm(f Fault) {
@@ -82,9 +84,34 @@ func (d *Driver) Injected() int {
 
 // InUse counts what is open now.
 func (d *Driver) InUse() Open {
+	open, _ := d.inUse()
+	return open
+}
+
+// patience is for what a store does on its own account.
+const patience = 10 * time.Second
+
+// Settled is InUse once no rows and no transactions are open. What is open still after ten seconds was forgotten.
+func (d *Driver) Settled() Open {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		open, changed := d.inUse()
+		if open.Rows == 0 && open.Txs == 0 {
+			return open
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return open
+		}
+	}
+}
+
+func (d *Driver) inUse() (open Open, changed <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open
+	return d.open, d.changed
 }
 
 const connect = "connect"
@@ -106,6 +133,8 @@ func (d *Driver) count(change func(*Open)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(&d.open)
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // due counts a call and returns the fault if it is its turn.

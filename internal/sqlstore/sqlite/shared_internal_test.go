@@ -185,7 +185,7 @@ func (s *shared) together(members []member, contexts []context.Context, f faultd
 // settle fails the test if a transaction is open or something is in use, and makes good what has not happened.
 func (s *shared) settle(members []member, wrong func(format string, args ...any)) {
 	s.Helper()
-	if open := s.driver.InUse(); open.Rows != 0 || open.Txs != 0 {
+	if open := s.driver.Settled(); open.Rows != 0 || open.Txs != 0 {
 		wrong("left in use: %+v", open)
 	}
 	if _, err := s.beside.ExecContext(s.Context(), "BEGIN IMMEDIATE; ROLLBACK"); err != nil {
