@@ -49,11 +49,10 @@ func (t *tx) affected(ctx context.Context, name string, args ...any) (int64, err
 
 // run does what calls ask for.
 func (t *tx) run(ctx context.Context, batch []*call) error {
-	var inserts []*call
-	var jobs []sqlstore.NewJob
+	inserts := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		if c.work == nil {
-			inserts, jobs = append(inserts, c), append(jobs, c.jobs...)
+			inserts = append(inserts, c)
 			continue
 		}
 		t.woke = nil
@@ -62,11 +61,11 @@ func (t *tx) run(ctx context.Context, batch []*call) error {
 		}
 		c.woke = t.woke
 	}
-	if len(jobs) == 0 {
+	if len(inserts) == 0 {
 		return nil
 	}
 	t.woke = nil
-	ids, err := t.enqueue(ctx, jobs)
+	ids, err := t.enqueue(ctx, jobsOf(inserts))
 	if err != nil {
 		return err
 	}
@@ -75,4 +74,20 @@ func (t *tx) run(ctx context.Context, batch []*call) error {
 		c.ids, ids = ids[:len(c.jobs):len(c.jobs)], ids[len(c.jobs):]
 	}
 	return nil
+}
+
+// jobsOf are the jobs of calls, one after the other.
+func jobsOf(inserts []*call) []sqlstore.NewJob {
+	if len(inserts) == 1 {
+		return inserts[0].jobs // which may be many
+	}
+	n := 0
+	for _, c := range inserts {
+		n += len(c.jobs)
+	}
+	jobs := make([]sqlstore.NewJob, 0, n)
+	for _, c := range inserts {
+		jobs = append(jobs, c.jobs...)
+	}
+	return jobs
 }
