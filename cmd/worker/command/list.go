@@ -13,7 +13,7 @@ const pageSize = 500
 
 type listCommand struct {
 	Queue *string `placeholder:"Q" help:"Only jobs of this queue."`
-	State string  `placeholder:"STATE" help:"Only jobs in this state: pending, processing or dead."`
+	State *string `placeholder:"STATE" help:"Only jobs in this state: pending, processing or dead."`
 	Limit int     `default:"100" placeholder:"N" help:"How many jobs to print at most (100)."`
 	After *int64  `placeholder:"ID" help:"The next page: only jobs older than this one, the last of the page before."`
 }
@@ -24,17 +24,19 @@ func (*listCommand) Help() string {
 }
 
 func (c *listCommand) Run(ctx context.Context, e *env) error {
-	filter := queue.Filter{State: queue.State(c.State)}
+	var filter queue.Filter
 	if c.Queue != nil {
 		if err := queue.ValidateName(*c.Queue); err != nil {
 			return usagef("--queue: %w", err)
 		}
 		filter.Queue = *c.Queue
 	}
-	switch filter.State {
-	case "", queue.Pending, queue.Processing, queue.Dead:
-	default:
-		return usagef("--state=%s: want pending, processing or dead", c.State)
+	if c.State != nil {
+		switch filter.State = queue.State(*c.State); filter.State {
+		case queue.Pending, queue.Processing, queue.Dead:
+		default:
+			return usagef("--state=%s: want pending, processing or dead", *c.State)
+		}
 	}
 	if c.Limit < 1 {
 		return usagef("--limit=%d: must be at least 1", c.Limit)

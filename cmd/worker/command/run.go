@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,9 @@ type runCommand struct {
 	Concurrency *int           `placeholder:"N" help:"How many jobs run at the same time, over all queues (16)."`
 	Drain       *time.Duration `placeholder:"DURATION" help:"How long running jobs may go on after a signal (30s); 0s cancels them at once."`
 	UntilIdle   bool           `help:"Exit with 0 when nothing is ready, running or waiting for a retry in the queues of this worker."`
-	Name        string         `placeholder:"NAME" help:"Name of this worker in logs and as claimant (host name and process id)."`
-	LogLevel    string         `placeholder:"LEVEL" help:"debug, info, warn or error (info)."`
-	HTTP        string         `name:"http" placeholder:"ADDR" help:"Serve /healthz on HOST:PORT; without a host it is 127.0.0.1."`
+	Name        *string        `placeholder:"NAME" help:"Name of this worker in logs and as claimant (host name and process id)."`
+	LogLevel    *string        `placeholder:"LEVEL" help:"debug, info, warn or error (info)."`
+	HTTP        *string        `name:"http" placeholder:"ADDR" help:"Serve /healthz on HOST:PORT; without a host it is 127.0.0.1."`
 }
 
 // Help is the second part of the command's help.
@@ -122,9 +123,10 @@ func work(
 // settings resolves flags, configuration file and defaults, in this order, and says all that is wrong with the flags.
 func (c *runCommand) settings(file *config) (s settings, wrong problems) {
 	s.runtime.UntilIdle = c.UntilIdle
-	s.runtime.Name = firstOf(c.Name, file.name)
-	if c.Name != "" {
-		if err := validateWorkerName(c.Name); err != nil {
+	s.runtime.Name = file.name
+	if c.Name != nil {
+		s.runtime.Name = *c.Name
+		if err := validateWorkerName(*c.Name); err != nil {
 			wrong = append(wrong, fmt.Errorf("--name: %w", err))
 		}
 	}
@@ -144,17 +146,18 @@ func (c *runCommand) settings(file *config) (s settings, wrong problems) {
 		}
 	}
 	// What the file says is checked with the file.
-	level, err := parseLevel(firstOf(c.LogLevel, "info"))
-	if err != nil {
+	var err error
+	if c.LogLevel == nil {
+		s.level, _ = parseLevel(cmp.Or(file.logLevel, "info"))
+	} else if s.level, err = parseLevel(*c.LogLevel); err != nil {
 		wrong = append(wrong, fmt.Errorf("--log-level: %w", err))
-	} else if c.LogLevel == "" && file.logLevel != "" {
-		level, _ = parseLevel(file.logLevel)
 	}
-	s.level = level
-	if s.http, err = listenAddress(c.HTTP); c.HTTP != "" && err != nil {
-		wrong = append(wrong, fmt.Errorf("--http: %w", err))
-	} else if c.HTTP == "" && file.http != "" {
+	if c.HTTP == nil && file.http != "" {
 		s.http, _ = listenAddress(file.http)
+	} else if c.HTTP != nil {
+		if s.http, err = listenAddress(*c.HTTP); err != nil {
+			wrong = append(wrong, fmt.Errorf("--http: %w", err))
+		}
 	}
 	if len(wrong) == 0 && len(file.found) == 0 {
 		if err := s.runtime.Validate(); err != nil {
@@ -186,14 +189,4 @@ func setSchedules(ctx context.Context, e *env, client *queue.Client, file *confi
 		}
 	}
 	return nil
-}
-
-// firstOf is the first text that is not empty.
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
