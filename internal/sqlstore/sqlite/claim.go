@@ -14,7 +14,7 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	if c.Limit < 1 {
 		return nil, nil // SQLite takes a negative LIMIT for none at all
 	}
-	err = s.perform(&call{ctx: ctx, size: int(c.Limit), asks: true, work: func(ctx context.Context, t *tx) error {
+	err = s.write.do(&call{ctx: ctx, size: int(c.Limit), asks: true, work: func(ctx context.Context, t *tx) error {
 		rows, err = t.claim(ctx, c)
 		return err
 	}}, ordinary)

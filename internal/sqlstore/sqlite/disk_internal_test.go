@@ -57,6 +57,35 @@ func TestDisk(t *testing.T) {
 		}
 		return ready
 	}
+	t.Run("C5_a_job_wakes_as_soon_as_it_is_committed_and_is_handed_out_when_it_is_on_the_disk", func(t *testing.T) {
+		s := openStore(t, Options{})
+		began, release := slow(s)
+		told := s.signals.Listen()
+		defer s.signals.Leave(told)
+		enqueued := enqueue(t, s)
+		<-began
+		<-told.Ring() // never, if the disk had to be first
+		claimed := make(chan int, 1)
+		go func() {
+			rows, err := s.ClaimBatch(context.Background(), sqlstore.Claim{Queue: "q", Claimant: "me", Limit: 1})
+			if err != nil {
+				t.Error(err)
+			}
+			claimed <- len(rows)
+		}()
+		awaitCommits(s, 2)
+		select {
+		case err := <-enqueued:
+			t.Errorf("enqueued before the sync: %v", err)
+		case n := <-claimed:
+			t.Errorf("claimed %d jobs before the sync", n)
+		default:
+		}
+		close(release)
+		if err, n := <-enqueued, <-claimed; err != nil || n != 1 {
+			t.Errorf("got error %v and %d jobs", err, n)
+		}
+	})
 	t.Run("T6_a_call_returns_when_it_is_on_the_disk_and_the_next_does_not_wait_for_that_to_begin", func(t *testing.T) {
 		s := openStore(t, Options{})
 		began, release := slow(s)

@@ -17,7 +17,7 @@ func (s *Store) Enqueue(ctx context.Context, jobs []sqlstore.NewJob) (ids []int6
 		return nil, nil
 	}
 	c := &call{ctx: ctx, size: len(jobs), jobs: jobs}
-	err = s.perform(c, ordinary)
+	err = s.write.do(c, ordinary)
 	ids = c.ids
 	return unlessFailed(ids, fail("enqueue to", only(jobs), 0, err))
 }

@@ -84,9 +84,9 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 		path:    path,
 		options: o,
 		files:   files,
-		write:   newWriter(path, o, files),
 		readers: openPool(path, o, reader, readerConnections),
 	}
+	s.write = newWriter(path, o, files, s.signals.Send)
 	s.read = newSession(s.readers)
 	return s, nil
 }

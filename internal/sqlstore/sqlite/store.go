@@ -34,20 +34,11 @@ type Store struct {
 
 var _ sqlstore.LateReader = (*Store)(nil)
 
-// writing runs work in a write transaction and then tells the watchers what it woke.
+// writing runs work in a write transaction.
 func (s *Store) writing(
 	ctx context.Context, l lane, size int, work func(ctx context.Context, t *tx) error,
 ) error {
-	return s.perform(&call{ctx: ctx, size: max(size, 1), work: work}, l)
-}
-
-// perform is writing for a call that is more than work.
-func (s *Store) perform(c *call, l lane) error {
-	err := s.write.do(c, l)
-	for _, queue := range c.woke {
-		s.signals.Send(queue)
-	}
-	return err
+	return s.write.do(&call{ctx: ctx, size: max(size, 1), work: work}, l)
 }
 
 // reading runs work on the pool of readers, after reading the clock. Each statement sees the database as it is then.

@@ -28,7 +28,7 @@ func (s *Store) ClaimUnread(ctx context.Context, c sqlstore.Claim) (sqlstore.Unr
 		now, claim.trusts = t.now, list.all
 		return err
 	}
-	switch err := s.perform(claim, ordinary); {
+	switch err := s.write.do(claim, ordinary); {
 	case err != nil:
 		return sqlstore.Unread{}, fail("claim from", c.Queue, 0, err)
 	case !list.all:

@@ -23,6 +23,7 @@ type writer struct {
 	line     line
 	disk     *disk
 	wal      *checkpointer
+	wake     func(queue string) // there may be work
 
 	// These belong to whoever leads the line.
 	conn   *sql.Conn // nil until the first write and after a broken connection
@@ -33,10 +34,10 @@ type writer struct {
 	closed bool
 }
 
-func newWriter(path string, o Options, files *witness) *writer {
+func newWriter(path string, o Options, files *witness, wake func(queue string)) *writer {
 	w := &writer{
 		pool: openPool(path, o, writing, 1), clock: o.Clock, patience: o.busyTimeout(), files: files,
-		disk: &disk{sync: syncFile}, line: line{yield: goruntime.Gosched},
+		wake: wake, disk: &disk{sync: syncFile}, line: line{yield: goruntime.Gosched},
 	}
 	w.wal = newCheckpointer(path, o, w)
 	if o.synchronous() == "FULL" {
@@ -131,6 +132,11 @@ func (w *writer) part(self *call, batch []*call) {
 		w.line.fallBehind()
 	}
 	w.line.handOver()
+	for _, c := range batch {
+		for _, queue := range c.woke { // who may write while these wait for the disk: theirs is on it later still
+			w.wake(queue)
+		}
+	}
 	for _, c := range free {
 		c.ready <- struct{}{}
 	}
