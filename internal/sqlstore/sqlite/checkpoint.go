@@ -147,12 +147,13 @@ func (c *checkpointer) checkpoint(how string) (pages, moved int64, err error) {
 // put on the disk: without this the one job in some seventy of a worker that is otherwise idle, which then starts later than
 // all the others. Any write will do, and this one leaves nothing behind.
 func (c *checkpointer) restart() error {
-	return c.write.do(&call{ctx: context.Background(), size: alone, work: func(ctx context.Context, t *tx) error {
+	work := func(ctx context.Context, t *tx) error {
 		if _, err := t.lead(ctx, "wal", "checkpointer", 0); err != nil {
 			return err
 		}
 		return t.resign(ctx, "wal", "checkpointer")
-	}}, urgent)
+	}
+	return c.write.do(&call{ctx: context.Background(), size: alone, waives: true, work: work}, urgent)
 }
 
 // empty puts all of the WAL into the database and on the disk, and begins it anew.

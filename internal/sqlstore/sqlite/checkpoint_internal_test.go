@@ -48,11 +48,15 @@ func TestCheckpointer(t *testing.T) {
 			}
 			return binary.BigEndian.Uint32(wal[12:])
 		}
-		job := sqlstore.NewJob{Queue: "q", Payload: make([]byte, bytesPerLook), Stamps: oneJob[0].Stamps}
-		if _, err := s.Enqueue(t.Context(), []sqlstore.NewJob{job}); err != nil {
+		large := sqlstore.NewJob{Queue: "q", Payload: make([]byte, bytesPerLook), Stamps: oneJob[0].Stamps}
+		if _, err := s.Enqueue(t.Context(), oneJob); err != nil { // now there is a WAL
 			t.Fatal(err)
 		}
-		for before := restarts(); restarts() == before; { // for ever, if nobody did it without being asked
+		before := restarts()
+		if _, err := s.Enqueue(t.Context(), []sqlstore.NewJob{large}); err != nil {
+			t.Fatal(err)
+		}
+		for restarts() == before { // for ever, if nobody did it without being asked
 			goruntime.Gosched()
 		}
 		var locks int

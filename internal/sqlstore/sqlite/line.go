@@ -30,7 +30,8 @@ type call struct {
 	size int             // rows that it touches
 	work func(ctx context.Context, t *tx) error
 
-	asks bool // work asks for the time itself
+	asks   bool // work asks for the time itself
+	waives bool // it is not worth waiting for the lock of another process
 
 	// Instead of work: new jobs, which are inserted together with those of other calls.
 	jobs []sqlstore.NewJob

@@ -88,9 +88,9 @@ func (w *writer) lead(leader *call) {
 	if lone && w.ids.left() && w.insert(leader) {
 		return
 	}
-	t, err := w.open(leader.ctx)
+	t, err := w.open(leader)
 	if err != nil {
-		if errors.Is(kind(err), sqlstore.ErrBusy) { // those who had been there when the wait began have waited as long
+		if errors.Is(kind(err), sqlstore.ErrBusy) && !leader.waives { // those who had been there when the wait began have waited as long
 			batch = append(batch, w.line.gather(most, func(c *call) bool { return c.number <= waited })...)
 		}
 		settle(batch, err)
@@ -105,13 +105,18 @@ func (w *writer) lead(leader *call) {
 	if w.quiet++; len(batch) > 1 || had && !w.ids.left() { // whatever was not lone
 		w.quiet = 0
 	}
-	for _, c := range again {
+	for i, c := range again {
 		// One of the batch failed and the others with it. It is not worth finding out which: each once more by itself.
 		apart := []*call{c}
-		if t, err := w.open(c.ctx); err != nil {
-			c.err = err
-		} else {
+		t, err := w.open(c)
+		switch {
+		case err == nil:
 			w.finish(t, &apart, false)
+		case errors.Is(kind(err), sqlstore.ErrBusy) && !c.waives: // the others have waited as long
+			settle(again[i:], err)
+			return
+		default:
+			c.err = err
 		}
 	}
 }
@@ -187,13 +192,13 @@ func (w *writer) usable() error {
 	return w.files.err()
 }
 
-// open begins a transaction in a file that is still ours. What it leaves behind if it fails is no transaction.
-func (w *writer) open(ctx context.Context) (t *tx, err error) {
+// open begins a transaction for a call, in a file that is still ours. What it leaves behind if it fails is no transaction.
+func (w *writer) open(c *call) (t *tx, err error) {
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
 	// A context that may end costs more than all else here.
-	if err := w.locked(ctx, func() error {
+	if err := w.locked(c, func() error {
 		_, err := w.on.exec(context.Background(), "begin")
 		return err
 	}); err != nil {
@@ -289,14 +294,17 @@ const (
 	longestPause  = 5 * time.Millisecond
 )
 
-// locked runs what needs the lock of the file, once it has a connection. It ends with ctx while another process has that
-// lock.
+// locked runs what needs the lock of the file for a call, once it has a connection. It ends with the call's context while
+// another process has that lock.
 //
 // SQLite could do the waiting, but would look for the lock ever more rarely, ten times a second in the end, so that a
 // process that writes without a break would keep the heartbeats of another waiting for seconds; and it sleeps in a system
 // call, after which Go has the goroutine queue up behind all that compute. // K6
-func (w *writer) locked(ctx context.Context, work func() error) error {
+func (w *writer) locked(c *call, work func() error) error {
 	left, pause := w.patience, shortestPause
+	if c.waives {
+		left = 0
+	}
 	for {
 		err := w.connect()
 		if err == nil {
@@ -309,13 +317,13 @@ func (w *writer) locked(ctx context.Context, work func() error) error {
 		if w.on != nil && !busy { // busy: no transaction was begun
 			w.mend()
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if c.ctx.Err() != nil {
+			return c.ctx.Err()
 		}
 		if !busy || left < pause {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(c.ctx, pause); err != nil {
 			return err
 		}
 		left, pause = left-pause, min(2*pause, longestPause)
@@ -359,16 +367,16 @@ func (w *writer) mend() {
 
 // drop makes the pool close the connection: that it is broken outweighs what closing it may say.
 func (w *writer) drop() {
-	_ = w.disk.forget()
 	_ = w.on.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
+	_ = w.disk.forget() // not before: whoever waits for the disk meanwhile would open it again
 	w.conn, w.on, w.seen = nil, nil, nil
 }
 
 // turn runs work while no transaction of this process is open.
 func (w *writer) turn(work func() error) error {
-	c := &call{size: alone}
+	c := &call{size: alone + 1} // more than there is room for anywhere: nobody takes it along
 	if !w.line.join(c, ordinary) {
 		<-c.ready
 	}
