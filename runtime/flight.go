@@ -290,10 +290,11 @@ func (f *flight) renewed(kept []*attempt, at time.Time) (proven bool) {
 }
 
 // claimsHeld is a snapshot of the claims to keep, with the time at which the next heartbeat is due and that at which the
-// first of them ends.
+// next of them ends: zero if all have ended already, as one that was acked in a transaction may have and still be kept.
 func (f *flight) claimsHeld() (held []*attempt, due, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := time.Now()
 	for _, a := range f.held {
 		if a.refused {
 			continue
@@ -301,7 +302,7 @@ func (f *flight) claimsHeld() (held []*attempt, due, end time.Time) {
 		if beat := a.beatDue(); len(held) == 0 || beat.Before(due) {
 			due = beat
 		}
-		if len(held) == 0 || a.leaseEnd.Before(end) {
+		if a.leaseEnd.After(now) && (end.IsZero() || a.leaseEnd.Before(end)) {
 			end = a.leaseEnd
 		}
 		held = append(held, a)

@@ -33,8 +33,11 @@ func (w *Worker) keepClaims(ctx context.Context, stop func()) (failed error) {
 		wait := longestLook
 		held, due, end := w.flight.claimsHeld()
 		if len(held) > 0 {
-			// However long to wait after a failure, no claim ends without a last try, or unnoticed.
-			wait = max(time.Until(due), min(time.Until(notBefore), time.Until(end)), 0)
+			pause := time.Until(notBefore)
+			if !end.IsZero() { // however long: no claim ends without a last try, or unnoticed
+				pause = min(pause, time.Until(end))
+			}
+			wait = max(time.Until(due), pause, 0)
 		}
 		timer.Reset(wait)
 		select {
@@ -65,7 +68,7 @@ func (w *Worker) keepClaims(ctx context.Context, stop func()) (failed error) {
 	}
 }
 
-// beat extends the claims, the first of which ends at the given time. Those that turn out to be over, or whose time is
+// beat extends the claims, the next of which ends at the given time. Those that turn out to be over, or whose time is
 // up without an answer from the database, are lost.
 func (w *Worker) beat(ctx context.Context, held []*attempt, end time.Time) error {
 	handles := make([]queue.Handle, len(held))

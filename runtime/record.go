@@ -80,7 +80,8 @@ func (w *Worker) recordAnswers(ctx context.Context, stop func()) (failed error) 
 				left, why = append(left, locked...), cmp.Or(why, queue.ErrBusy)
 			}
 			w.giveUp(left)
-			if len(left) > 0 && why != nil {
+			if len(left) > 0 {
+				why = cmp.Or(why, context.Cause(ctx)) // which leaves no time to try
 				why = fmt.Errorf("%d answers of handlers could not be recorded: %w", len(left), why)
 				failed = errors.Join(failed, why)
 			}

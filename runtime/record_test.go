@@ -3,6 +3,8 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -175,6 +177,36 @@ func TestRecord(t *testing.T) {
 		}
 		w.stop(p)
 	})
+}
+
+// The last call may go well and take longer than there is time. What came meanwhile was never tried, and Run says so.
+func TestAnswersWithoutATry(t *testing.T) {
+	for n := range 10 { // what is found first, the answers or the end, is left to chance
+		bubble(t, fmt.Sprint(n), func(w *world) {
+			ids := w.enqueue("q", 3, queue.EnqueueOptions{VisibilityTimeout: time.Hour})
+			p := w.start(runtime.Config{}, serve("q", func(ctx context.Context, j *queue.Job) error {
+				return within(ctx, time.Duration(j.ID)*time.Second)
+			}, handlers.Options{}))
+			p.store.injectAfter(func(_ context.Context, op string) error {
+				if op == "ack" {
+					sleep(15 * time.Second)
+				}
+				return nil
+			})
+			w.pass(500 * time.Millisecond)
+			p.Stop()
+			err := p.wait()
+			lost := 0
+			for _, id := range ids {
+				if w.state(id) != gone {
+					lost++
+				}
+			}
+			if lost > 0 && (err == nil || !strings.Contains(err.Error(), "answers of handlers")) {
+				w.Errorf("%d answers are not recorded, and Run returned %v", lost, err)
+			}
+		})
+	}
 }
 
 func TestOutageLog(t *testing.T) {

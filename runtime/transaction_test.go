@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/queue"
 	"github.com/alkstore/alkworker/runtime"
 )
@@ -140,5 +142,58 @@ func TestAckTxUncommitted(t *testing.T) {
 			t.Errorf("runs: got %+v, want one, to its end", runs)
 		}
 		log.quiet(t)
+	})
+}
+
+// acking is a store in whose transactions every ack holds. They are never committed.
+type acking struct{ sqlstore.Store }
+
+func (acking) AckBatchTx(_ context.Context, _ sqlstore.Tx, handles []sqlstore.Handle) ([]bool, error) {
+	return slices.Repeat([]bool{true}, len(handles)), nil
+}
+
+// A claim that was acked in a transaction is kept beyond its lease, since it may have been committed. While the database is
+// away its heartbeats have their pauses all the same, and the end of another claim is noticed in time.
+func TestAckTxDuringAnOutage(t *testing.T) {
+	const enough = 5000 // heartbeats
+	bubble(t, "K87", func(w *world) {
+		w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: 3 * time.Second})
+		w.enqueue("other", 1, queue.EnqueueOptions{VisibilityTimeout: 10 * time.Second})
+		r := serve("q", func(ctx context.Context, _ *queue.Job) error {
+			must(w.T, handlers.AckTx(ctx, new(sql.Tx)))
+			sleep(100 * time.Millisecond)
+			return errors.New("commit: connection refused")
+		}, handlers.Options{})
+		var told time.Duration
+		r.Register("other", handlers.HandlerFunc(func(ctx context.Context, _ *queue.Job) error {
+			began := time.Now()
+			<-ctx.Done()
+			told = time.Since(began)
+			return context.Cause(ctx)
+		}), handlers.Options{})
+		p := w.prepare(runtime.Config{NoScheduler: true}, r)
+		p.store.Store = acking{p.store.Store}
+		w.run(p)
+		w.pass(50 * time.Millisecond)
+		beats := 0
+		p.store.inject(func(_ context.Context, op string) error {
+			if op != "heartbeat" {
+				return queue.ErrUnavailable
+			}
+			if beats++; beats == enough {
+				p.store.inject(nil) // or the time would stand still
+			}
+			return queue.ErrUnavailable
+		})
+		w.pass(time.Minute)
+		p.store.inject(nil)
+		if beats >= enough {
+			w.Errorf("%d heartbeats in an outage of a minute", beats)
+		}
+		if told != 10*time.Second {
+			w.Errorf("the other handler was told after %v that its claim is over, want 10s", told)
+		}
+		w.pass(time.Minute)
+		w.stop(p)
 	})
 }
