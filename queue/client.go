@@ -107,6 +107,9 @@ type Client struct {
 	closeErr  error
 }
 
+// BusyTimeout is how long a call waits before it fails with ErrBusy: see [Config]. Safe for concurrent use.
+func (c *Client) BusyTimeout() time.Duration { return c.cfg.BusyTimeout }
+
 // NewClient makes a client over a store. It is for the tests of this module; use Open or OpenDB. It panics if cfg is
 // invalid.
 func NewClient(store sqlstore.Store, cfg *Config) *Client {

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
@@ -73,6 +74,58 @@ func TestLockedJob(t *testing.T) {
 			w.Stop()
 			must(t, <-ended)
 		})
+	}
+}
+
+// However short the leases are, and however long one may wait for a lock: a locked job holds up no other, which would lapse
+// meanwhile and run again.
+func TestLockedJobShortLease(t *testing.T) {
+	t.Parallel()
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	c, err := queue.Open(t.Context(), db.DSN(), &queue.Config{BusyTimeout: time.Hour})
+	must(t, err)
+	defer func() { must(t, c.Close()) }()
+	beside, err := sql.Open("pgx", db.SearchPath())
+	must(t, err)
+	defer func() { must(t, beside.Close()) }()
+
+	ids := enqueue(t, c, "q", 2, queue.EnqueueOptions{VisibilityTimeout: 2 * time.Second})
+	began, finish := make(chan struct{}, 10), make(chan struct{})
+	r := serve("q", func(context.Context, *queue.Job) error {
+		began <- struct{}{}
+		<-finish
+		return handlers.Fail(errors.New("for good"))
+	}, handlers.Options{})
+	w, err := runtime.New(c, r, runtime.Config{Logger: new(logbook).logger()})
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(t.Context()) }()
+	for range ids {
+		receive(t, began)
+	}
+	tx, err := beside.BeginTx(context.WithoutCancel(t.Context()), nil)
+	must(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", ids[1])
+	must(t, err)
+	close(finish)
+	dead := func(id int64) func() bool {
+		return func() bool {
+			j, err := c.Get(t.Context(), id)
+			must(t, err)
+			return j.State == queue.Dead
+		}
+	}
+	eventually(t, "the other job is answered", dead(ids[0]))
+	must(t, tx.Rollback())
+	eventually(t, "the job that was locked is answered", dead(ids[1]))
+	w.Stop()
+	must(t, <-ended)
+	if n := len(began); n > 0 {
+		t.Errorf("%d jobs ran a second time", n)
 	}
 }
 

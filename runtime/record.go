@@ -151,18 +151,17 @@ func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorde
 		batch []answer
 		write func(context.Context, []answer) error
 	}{{acks, w.recordAcks}, {retries, w.recordRetries}, {fails, w.recordFails}, {releases, w.recordReleases}} {
-		if len(kind.batch) == 0 {
+		batch := kind.batch
+		if w.mayLapse(batch) {
+			batch = w.setAside(ctx, batch, &done.locked)
+		}
+		if len(batch) == 0 {
 			continue
 		}
-		err := kind.write(ctx, kind.batch)
+		err := kind.write(ctx, batch)
 		if errors.Is(err, queue.ErrBusy) {
-			if locked, free := w.lockedOf(ctx, kind.batch); len(locked) > 0 {
-				for _, ans := range locked {
-					ans.log().Warn("somebody's transaction has locked the job: its answer waits until that has ended",
-						"answer", ans.Kind.String())
-				}
-				done.locked = append(done.locked, locked...)
-				if kind.batch, err = free, nil; len(free) > 0 {
+			if free := w.setAside(ctx, batch, &done.locked); len(free) < len(batch) {
+				if batch, err = free, nil; len(free) > 0 {
 					err = kind.write(ctx, free)
 				}
 			}
@@ -171,10 +170,10 @@ func (w *Worker) record(ctx context.Context, left, batch []answer) (done recorde
 		case err == nil:
 			done.wrote = true
 		case queue.Transient(err), ctx.Err() != nil:
-			done.left = append(done.left, kind.batch...)
+			done.left = append(done.left, batch...)
 			done.why = err
 		default:
-			w.giveUp(kind.batch)
+			w.giveUp(batch)
 			done.broken = err
 		}
 	}
