@@ -19,7 +19,7 @@ type Options struct {
 	// without one the schema in which the server would create a table without being told where: usually "public".
 	Schema string
 	// BusyTimeout is how long a call waits for a row that a transaction of somebody else has locked before it answers
-	// ErrBusy; zero is 5 s. Without effect through a pooler.
+	// ErrBusy; zero is 5 s.
 	BusyTimeout time.Duration
 	// Exact makes every look for jobs begin at the front of the indexes. Otherwise a job that came to lie behind what was
 	// claimed already, such as one that another process has just handed back or one from before the clock was set back,
@@ -149,7 +149,7 @@ func (a address) direct(o Options) *pgxpool.Config {
 		"enable_hashjoin":               "off",
 		"enable_mergejoin":              "off",
 		"jit":                           "off", // what is "off" costs so much on paper that compiling it would seem to pay
-		"lock_timeout":                  fmt.Sprint(max(1, o.busyTimeout().Milliseconds())),
+		lockTimeout:                     milliseconds(o.busyTimeout()),
 	} {
 		if _, given := c.ConnConfig.RuntimeParams[name]; !given {
 			c.ConnConfig.RuntimeParams[name] = value
@@ -161,12 +161,25 @@ func (a address) direct(o Options) *pgxpool.Config {
 // pooled is the configuration for connections through a pooler, such as PgBouncer in transaction mode (K86): each
 // transaction may meet another server process, so that nothing a session has can be relied on. Statements are planned
 // anew for each call. None is cancelled by a request, which takes a way of its own through a pooler and crashes some
-// (PgBouncer 1.18): a connection whose answer is not awaited is closed.
-func (a address) pooled() *pgxpool.Config {
+// (PgBouncer 1.18): a connection whose answer is not awaited is closed. Its server process goes on waiting for a lock as
+// long as it was told to, which is why each transaction that may have to wait begins with the opening.
+func (a address) pooled(o Options) (config *pgxpool.Config, opening []step) {
 	c := a.pool.Copy()
 	c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn(), DeadlineDelay: cancelDelay}
 	}
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	return c
+	timeout, given := c.ConnConfig.RuntimeParams[lockTimeout]
+	if !given {
+		timeout = milliseconds(o.busyTimeout())
+	}
+	return c, []step{waitFor(timeout)}
 }
+
+const lockTimeout = "lock_timeout"
+
+// waitFor is the step after which a transaction waits no longer than that for each lock.
+func waitFor(timeout string) step { return step{"lock_timeout", args{"timeout": timeout}, nil} }
+
+// milliseconds is a time as the server's settings have it: rounded down, but never zero, which is without end.
+func milliseconds(d time.Duration) string { return fmt.Sprint(max(1, d.Milliseconds())) }

@@ -18,7 +18,9 @@ func OpenAsPooled(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.lanes.close()
-	if s.lanes, err = openLanes(ctx, to.pooled()); err != nil {
+	config, opening := to.pooled(o)
+	s.opening = opening
+	if s.lanes, err = openLanes(ctx, config); err != nil {
 		return nil, err
 	}
 	s.listener.pooler = true

@@ -35,7 +35,7 @@ func (s *Store) bounded(ctx context.Context, l lane) (context.Context, context.C
 	}
 	patience := leastPatience
 	if l == ordinary {
-		patience = s.patience
+		patience = s.options.patience()
 	}
 	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errNoAnswer, patience))
 }
@@ -76,6 +76,14 @@ func (l *lanes) pool(which lane) *pgxpool.Pool {
 		return l.reserved
 	}
 	return l.shared
+}
+
+// on is where the statements of a call are run.
+func (s *Store) on(l lane) ours {
+	if l == prompt || l == urgent {
+		return ours{on: s.lanes.pool(l)}
+	}
+	return ours{on: s.lanes.pool(l), first: s.opening}
 }
 
 // enter waits for the turn of a call that is slow. done ends it.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"runtime"
 	"sync"
@@ -114,30 +115,7 @@ func TestLockedRows(t *testing.T) {
 			must(s.Cancel(t.Context(), fresh))(t)
 		})
 	}
-	t.Run("what_has_to_wait_for_a_row_is_busy_after_a_while", func(t *testing.T) {
-		enqueue(t, s, newJob("q"))
-		h := hold(t, s, "q")
-		tx := begin(t, beside)
-		must(s.AckBatchTx(t.Context(), tx, []sqlstore.Handle{h}))(t)
-		for what, err := range map[string]error{
-			"ack":     second(s.AckBatch(t.Context(), []sqlstore.Handle{h})),
-			"retry":   second(s.Retry(t.Context(), []sqlstore.Retrial{{Handle: h}})),
-			"fail":    second(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}})),
-			"release": second(s.Release(t.Context(), []sqlstore.Releasing{{Handle: h}})),
-			"cancel":  second(s.Cancel(t.Context(), []int64{h.ID})),
-		} {
-			var typed *sqlstore.Error
-			if !errors.Is(err, sqlstore.ErrBusy) || !errors.As(err, &typed) || typed.JobID != h.ID {
-				t.Errorf("%s: got %v, want a typed ErrBusy", what, err)
-			}
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		if acked := must(s.AckBatch(t.Context(), []sqlstore.Handle{h}))(t); !acked[0] {
-			t.Error("ack was refused once the row was free")
-		}
-	})
+	t.Run("what_has_to_wait_for_a_row_is_busy_after_a_while", func(t *testing.T) { busyAfterAWhile(t, s, beside) })
 	t.Run("batches_with_the_same_jobs_in_any_order_do_not_deadlock", func(t *testing.T) {
 		const n, rounds = 200, 10
 		patient := open(t, db.DSN(), postgres.Options{})
@@ -224,6 +202,32 @@ func TestLockedRows(t *testing.T) {
 		must(s.AckBatch(t.Context(), []sqlstore.Handle{h}))(t)
 	})
 	healthy(t, s)
+}
+
+// busyAfterAWhile tries everything that waits for a locked row, on a store that is brief.
+func busyAfterAWhile(t *testing.T, s *postgres.Store, beside *sql.DB) {
+	enqueue(t, s, newJob("q"))
+	h := hold(t, s, "q")
+	tx := begin(t, beside)
+	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", h.ID))(t)
+	for what, err := range map[string]error{
+		"ack":     second(s.AckBatch(t.Context(), []sqlstore.Handle{h})),
+		"retry":   second(s.Retry(t.Context(), []sqlstore.Retrial{{Handle: h}})),
+		"fail":    second(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}})),
+		"release": second(s.Release(t.Context(), []sqlstore.Releasing{{Handle: h}})),
+		"cancel":  second(s.Cancel(t.Context(), []int64{h.ID})),
+	} {
+		var typed *sqlstore.Error
+		if !errors.Is(err, sqlstore.ErrBusy) || !errors.As(err, &typed) || typed.JobID != h.ID {
+			t.Errorf("%s: got %v, want a typed ErrBusy", what, err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if acked := must(s.AckBatch(t.Context(), []sqlstore.Handle{h}))(t); !acked[0] {
+		t.Error("ack was refused once the row was free")
+	}
 }
 
 // A server that waits for a locked row as long as it was told to is not taken for one that has gone.

@@ -30,7 +30,7 @@ func migrationSteps() []string {
 // that come at the same moment the first does it and the others find it done.
 func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string) (err error) {
 	steps := migrationSteps()
-	if have, err := schemaVersion(ctx, ours{conn}, all, schema); err != nil || have == len(steps) {
+	if have, err := schemaVersion(ctx, ours{on: conn}, all, schema); err != nil || have == len(steps) {
 		return err // as is usual, and possible for a user who may not create anything
 	}
 	open, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -40,7 +40,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string)
 	defer func() {
 		_ = open.Rollback(context.WithoutCancel(ctx)) // of no effect after the commit; the connection is closed next
 	}()
-	on := ours{open}
+	on := ours{on: open}
 	one := func(name string, with args) error { return on.run(ctx, all, nil, []step{{name, with, nil}}) }
 	if err := one("schema_lock", args{"schema": schema}); err != nil {
 		return fmt.Errorf("migrate: wait for others: %w", err)

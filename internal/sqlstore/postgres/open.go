@@ -89,16 +89,17 @@ func openAt(ctx context.Context, to address, o Options) (*Store, error) {
 		}
 		return nil, err
 	}
-	config, patience := to.direct(o), o.patience()
+	config, opening := to.direct(o), []step(nil)
 	if found.pooler {
-		config, patience = to.pooled(), leastPatience
+		config, opening = to.pooled(o)
 	}
 	pools, err := openLanes(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		options: o, patience: patience, schema: found.schema, all: found.all, lanes: pools, frontiers: frontiers{exact: o.Exact},
+		options: o, schema: found.schema, all: found.all, lanes: pools, opening: opening,
+		frontiers: frontiers{exact: o.Exact},
 	}
 	s.listener.init(config.ConnConfig, found)
 	return s, nil
@@ -124,7 +125,7 @@ func setUp(ctx context.Context, to address) (found server, err error) {
 	var version, process int
 	var readOnly bool
 	var encoding string
-	err = ours{conn}.run(ctx, anywhere, nil, []step{{"server", nil, func(row scanner) error {
+	err = ours{on: conn}.run(ctx, anywhere, nil, []step{{"server", nil, func(row scanner) error {
 		return row.Scan(&version, &process, &readOnly, &encoding)
 	}}})
 	switch {
@@ -143,7 +144,7 @@ func setUp(ctx context.Context, to address) (found server, err error) {
 	found.schema = to.schema
 	if found.schema == "" {
 		var current *string
-		err = ours{conn}.run(ctx, anywhere, nil, []step{{"schema_current", nil, func(row scanner) error {
+		err = ours{on: conn}.run(ctx, anywhere, nil, []step{{"schema_current", nil, func(row scanner) error {
 			return row.Scan(&current)
 		}}})
 		if err != nil {

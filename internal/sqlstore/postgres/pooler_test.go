@@ -41,6 +41,17 @@ func TestConformanceThroughPooler(t *testing.T) {
 }
 
 func TestPooler(t *testing.T) {
+	t.Run("K86_what_has_to_wait_for_a_row_is_busy_after_a_while", func(t *testing.T) {
+		server, open, ok := behindPooler(t, 10)
+		if !ok {
+			return
+		}
+		db := server.New(t)
+		s := open(t, db, brief)
+		busyAfterAWhile(t, s, pool(t, db))
+		tickGoesOn(t, s, pool(t, db)) // what is a transaction of several statements
+		healthy(t, s)
+	})
 	t.Run("K86_more_stores_than_connections_find_each_others_jobs_by_polling", func(t *testing.T) {
 		server, open, ok := behindPooler(t, 2)
 		if !ok {

@@ -129,11 +129,15 @@ type ours struct {
 		Query(ctx context.Context, text string, values ...any) (pgx.Rows, error)
 		SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	}
+	first []step // goes before what is run
 }
 
 // run sends all steps at once, and they have one Sync in common: to the server that is one transaction, and to us one
 // round trip.
 func (q ours) run(ctx context.Context, all statements, clock *int64, steps []step) error {
+	if len(q.first) > 0 {
+		steps = slices.Concat(q.first, steps)
+	}
 	if len(steps) == 1 {
 		text, values := all.prepare(steps[0], clock)
 		rows, err := q.on.Query(ctx, text, values...)

@@ -14,9 +14,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,10 +26,10 @@ import (
 // Store implements [sqlstore.Store]. Use Open.
 type Store struct {
 	options   Options
-	patience  time.Duration // of what is ordinary
 	schema    string
 	all       statements
 	lanes     *lanes
+	opening   []step // of each transaction that may have to wait: see pooled
 	enqueues  enqueues
 	frontiers frontiers
 	portions  portions
@@ -80,7 +80,7 @@ func (t *tx) rouse(place place, queues ...string) {
 func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Context, t *tx) error) error {
 	t := &tx{store: s}
 	err := s.using(ctx, l, func(ctx context.Context) error {
-		t.on, t.clock = ours{s.lanes.pool(l)}, s.moved()
+		t.on, t.clock = s.on(l), s.moved()
 		return again(func() error {
 			t.woke, t.doubts = nil, nil
 			return work(ctx, t)
@@ -95,7 +95,7 @@ func (s *Store) writing(ctx context.Context, l lane, work func(ctx context.Conte
 // reading runs one statement that changes nothing.
 func (s *Store) reading(ctx context.Context, l lane, one step) error {
 	return s.using(ctx, l, func(ctx context.Context) error {
-		return ours{s.lanes.pool(l)}.run(ctx, s.all, s.moved(), []step{one})
+		return s.on(l).run(ctx, s.all, s.moved(), []step{one})
 	})
 }
 
@@ -113,14 +113,13 @@ func (s *Store) transaction(ctx context.Context, l lane, work func(ctx context.C
 			defer cancel()
 			_ = open.Rollback(within)
 		}()
-		t.on = ours{open}
-		if t.clock == nil {
-			var now int64
-			if err := t.run(ctx, step{"now", nil, func(row scanner) error { return row.Scan(&now) }}); err != nil {
-				return err
-			}
-			t.clock = &now
+		t.on = ours{on: open}
+		var now int64
+		clock := step{"now", nil, func(row scanner) error { return row.Scan(&now) }}
+		if err := t.run(ctx, append(slices.Clone(s.opening), clock)...); err != nil {
+			return err
 		}
+		t.clock = &now
 		if err := work(ctx, t); err != nil {
 			return err
 		}
@@ -219,7 +218,7 @@ func (s *Store) inside(ctx context.Context, outer sqlstore.Tx, work func(ctx con
 		}
 	case pgx.Tx:
 		if outer != nil {
-			t.on = ours{outer}
+			t.on = ours{on: outer}
 		}
 	}
 	if t.on == nil {

@@ -207,7 +207,7 @@ func (s *Store) enqueueBatch(batch []*enqueue) (ids []int64, err error) {
 	}
 	t := &tx{store: s}
 	err = s.framed(ctx, ordinary, func(ctx context.Context) error {
-		t.on, t.clock = ours{s.lanes.shared}, s.moved()
+		t.on, t.clock = s.on(ordinary), s.moved()
 		return again(func() (err error) {
 			t.woke, t.doubts = nil, nil
 			ids, err = t.enqueue(ctx, [][]sqlstore.NewJob{jobs}, s.listener.token)
