@@ -22,20 +22,13 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	if c.Limit < 1 {
 		return nil, fail("claim from", c.Queue, 0, s.using(ctx, prompt, func(context.Context) error { return nil }))
 	}
-	wanted := c.Limit
-	c.Limit = s.portions.limit(c.Queue, wanted)
+	c.Limit = s.portions.limit(c.Queue, c.Limit)
 	h := s.frontiers.forClaim(c.Queue)
 	first := s.claimAny
 	if c.Kind == sqlstore.OnlyProven {
 		first = s.claimProven
 	}
 	rows, err = s.claim(ctx, c, h, first)
-	switch {
-	case errors.Is(err, errNoAnswer):
-		s.portions.failed(c.Queue, c.Limit)
-	case err == nil:
-		s.portions.answered(c.Queue, c.Limit, wanted)
-	}
 	short := err == nil && int64(len(rows)) < c.Limit
 	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue)
 	blind := short && len(rows) == 0 && c.Kind == sqlstore.OnlyProven // it saw not even why: see claim_proven.sql
@@ -51,11 +44,17 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 		}
 		var more []sqlstore.Row
 		more, err = s.claim(ctx, rest, h, s.claimAny)
-		if len(rows) > 0 {
-			err = nil // these are ours; whatever was wrong will be so the next time
-		}
 		rows = append(rows, more...)
 		inOrder(rows)
+	}
+	switch {
+	case errors.Is(err, errNoAnswer):
+		s.portions.failed(c.Queue, c.Limit, 2)
+	case err == nil:
+		s.portions.answered(c.Queue, c.Limit)
+	}
+	if len(rows) > 0 {
+		err = nil // these are ours; whatever was wrong will be so the next time
 	}
 	if err == nil && c.Kind != sqlstore.OnlySuspects {
 		s.listener.rivalry.claimed(len(rows) > 0)
@@ -104,13 +103,22 @@ func (s *Store) claimProven(ctx context.Context, c sqlstore.Claim, h hint) (rows
 	return rows, sight{now: p.now, open: len(rows) > 0}, err
 }
 
+// The most that one claim buries. What is written is not counted by the claim's own limit, and so has a portion of its own;
+// that shrinks fast, since nothing is claimed while it is too large.
+const (
+	burialJobs  = 500
+	burialBytes = 64 << 20
+	burialShare = 8
+)
+
 func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []sqlstore.Row, saw sight, err error) {
+	burial := s.burials.limit(c.Queue, burialJobs)
 	err = s.writing(ctx, prompt, func(ctx context.Context, t *tx) error {
 		rows = nil
 		return t.run(ctx,
 			step{"claim_exhausted", args{ // C6: whoever would be handed a job without attempts buries it instead
 				"queue": c.Queue, "exhausted_text": cleaned(c.ExhaustedText), "lapsed_text": cleaned(c.LapsedText),
-				"keep": sqlstore.MaxFailures, "lease_from": h.leaseFrom,
+				"keep": sqlstore.MaxFailures, "lease_from": h.leaseFrom, "jobs": burial, "bytes": burial * (burialBytes / burialJobs),
 			}, func(row scanner) error { return row.Scan(&saw.now, &saw.open) }},
 			step{"claim", args{
 				"queue": c.Queue, "claimant": cleaned(c.Claimant), "limit": c.Limit, "kind": kinds[c.Kind],
@@ -119,6 +127,12 @@ func (s *Store) claimAny(ctx context.Context, c sqlstore.Claim, h hint) (rows []
 			}, collect(&rows)},
 		)
 	})
+	switch {
+	case errors.Is(err, errNoAnswer):
+		s.burials.failed(c.Queue, burial, burialShare)
+	case err == nil:
+		s.burials.answered(c.Queue, burial)
+	}
 	return rows, saw, err
 }
 

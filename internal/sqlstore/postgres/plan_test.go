@@ -26,7 +26,10 @@ var hot = map[string]map[string]any{
 		"queue": "q", "claimant": "w", "limit": 100, "kind": "any", "lapsed_text": "lapsed", "keep": 10, "lease_from": int64(math.MinInt64),
 		"priorities": []int64{math.MinInt64}, "run_ats": []int64{math.MinInt64}, "ids": []int64{0}, "taken": []int64{},
 	},
-	"claim_exhausted": {"queue": "q", "exhausted_text": "x", "lapsed_text": "y", "keep": 10, "lease_from": int64(math.MinInt64)},
+	"claim_exhausted": {
+		"queue": "q", "exhausted_text": "x", "lapsed_text": "y", "keep": 10, "lease_from": int64(math.MinInt64),
+		"jobs": 500, "bytes": 64 << 20,
+	},
 	"next_ready": {
 		"queues": []string{"q", "r"}, "leases_from": []int64{math.MinInt64, math.MinInt64}, "level_queues": []string{"q", "r"},
 		"priorities": []int64{math.MinInt64, math.MinInt64}, "run_ats": []int64{math.MinInt64, math.MinInt64}, "ids": []int64{0, 0},

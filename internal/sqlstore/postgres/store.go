@@ -33,6 +33,7 @@ type Store struct {
 	enqueues  enqueues
 	frontiers frontiers
 	portions  portions
+	burials   portions
 	signals   sqlstore.Signals
 	listener  listener
 

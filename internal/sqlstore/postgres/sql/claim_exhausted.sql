@@ -1,6 +1,7 @@
--- Moves claimable jobs of :queue that have no attempts left to the dead letters (C6). Three parts, since one index serves
--- each of them and none serves an OR. What others hold locked is passed over: they will have ended it, or the next
--- claim does this. Answers with the clock, and whether the queue is not paused. :lease_from is that of claim.sql.
+-- Moves claimable jobs of :queue that have no attempts left to the dead letters (C6): at most :jobs, and no more once their
+-- payloads have :bytes. Three parts, since one index serves each of them and none serves an OR. What others hold locked is
+-- passed over: they will have ended it, or the next claim does this. Answers with the clock, and whether the queue is not
+-- paused. :lease_from is that of claim.sql.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
@@ -29,10 +30,10 @@ few (id) AS MATERIALIZED (
     SELECT id
     FROM (
         SELECT first.id, sum(octet_length(job.payload)) OVER (ORDER BY first.id) - octet_length(job.payload) AS bytes
-        FROM (SELECT id FROM found LIMIT 500) AS first
+        FROM (SELECT id FROM found LIMIT CAST(:jobs AS bigint)) AS first
         CROSS JOIN LATERAL (SELECT payload FROM __alkstore_live WHERE id = first.id OFFSET 0) AS job
     ) AS measured
-    WHERE bytes < 67108864
+    WHERE bytes < CAST(:bytes AS bigint)
 ),
 spent (id) AS MATERIALIZED (
     SELECT job.id
