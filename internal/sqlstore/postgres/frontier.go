@@ -70,7 +70,8 @@ type frontiers struct {
 	exact  bool // no hint is ever used: see Options
 	mu     sync.Mutex
 	queues map[string]*frontier
-	now    int64 // the store's clock when it was last seen
+	now    int64 // the latest that the store's clock has shown
+	resets int   // how often it was set back since
 	ready  pace  // of NextReady
 }
 
@@ -79,7 +80,8 @@ type hint struct {
 	priorities, runAts, ids []int64
 	taken                   []int64 // jobs to leave out; never nil
 	leaseFrom               int64
-	doubts                  int
+	now                     int64 // the store's clock is not earlier, unless it is set back
+	resets, doubts          int
 	whole                   bool // from the beginning of every priority
 	wholeLeases             bool // from the beginning of the deadlines
 }
@@ -108,7 +110,7 @@ func (f *frontier) hint() hint {
 // behind is the hint for a look from the beginning of every priority.
 func (h hint) behind() hint {
 	b := beginning()
-	b.leaseFrom, b.wholeLeases, b.doubts = h.leaseFrom, h.wholeLeases, h.doubts
+	b.leaseFrom, b.wholeLeases, b.doubts, b.now, b.resets = h.leaseFrom, h.wholeLeases, h.doubts, h.now, h.resets
 	return b
 }
 
@@ -134,6 +136,7 @@ func (fs *frontiers) forClaim(queue string) hint {
 	}
 	f, now := fs.of(queue), time.Now()
 	h := f.hint()
+	h.now, h.resets = fs.now, fs.resets
 	// A claim that expects to find too little looks from the beginning at once, and need not look again.
 	if f.doubts > f.settled || f.looked.due(now, soonestLook) || f.short && f.looked.cost <= dearLook {
 		h = h.behind()
@@ -156,10 +159,14 @@ func (fs *frontiers) lookAgain(queue string) bool {
 func (fs *frontiers) claimed(c sqlstore.Claim, h hint, began time.Time, now int64, rows []sqlstore.Row) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if now < fs.now { // the clock was set back, and deadlines with it
+	if h.resets == fs.resets && now < h.now { // the clock was set back, and deadlines with it
 		fs.forget()
+		fs.now = now
 	}
-	fs.now = now
+	if h.resets != fs.resets {
+		return // what it saw was from before that, and its doubts are not those of now
+	}
+	fs.now = max(fs.now, now)
 	f := fs.of(c.Queue)
 	took := time.Since(began)
 	enough := int64(len(rows)) >= c.Limit
@@ -245,6 +252,7 @@ func (fs *frontiers) doubt(queue string) {
 }
 
 func (fs *frontiers) forget() {
+	fs.resets++
 	clear(fs.queues)
 	fs.ready = pace{}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -117,6 +118,41 @@ func TestFrontier(t *testing.T) {
 	if n := len(fs.forClaim("q").priorities); n > maxMarks+1 {
 		t.Errorf("priorities: got %d, want at most %d", n, maxMarks+1)
 	}
+}
+
+// What was on its way when the clock was set back knows nothing of the doubts and marks there are now.
+func TestFrontierAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fs frontiers
+		learn := func(h hint, now int64, rows ...sqlstore.Row) {
+			fs.claimed(claimOf(1, sqlstore.AnyJob), h, time.Now(), now, rows)
+		}
+		learn(fs.forClaim("q"), 100, row(0, 10, 1))
+		for range 50 {
+			fs.doubt("q")
+		}
+		late := []hint{fs.forClaim("q"), fs.forClaim("q")}
+		learn(fs.forClaim("q"), 99, row(0, 9, 2))
+		learn(fs.forClaim("q"), 99, row(0, 9, 3))
+		for i, now := range []int64{100, 99} {
+			learn(late[i], now, row(0, 10, 4))
+		}
+		if h := fs.forClaim("q"); h.whole || marksOf(h)[0] != (mark{9, 3}) {
+			t.Errorf("after two late claims: got %+v, want the mark of the first that began behind the reset", h)
+		}
+		fs.doubt("q")
+		if !fs.forClaim("q").whole {
+			t.Error("after a doubt: got no look from the beginning")
+		}
+
+		// An answer that is overtaken by a later one shows no reset.
+		slow := fs.forClaim("q")
+		learn(fs.forClaim("q"), 101, row(0, 9, 5))
+		learn(slow, 100, row(0, 9, 6))
+		if h := fs.forClaim("q"); h.whole {
+			t.Errorf("after an answer that was overtaken: got %+v, want what was known", h)
+		}
+	})
 }
 
 func equal(a, b map[int64]mark) bool {
