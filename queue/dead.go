@@ -30,7 +30,8 @@ func (c *Client) Requeue(ctx context.Context, ids ...int64) ([]bool, error) {
 }
 
 // RequeueAll requeues every dead job that matches and says how many. Jobs that die after the call began are left alone.
-// It works in bites of 1,000: after an error, what was done before it stays done and is counted. // D4
+// It works in bites of 1,000: after an error, what was done before it stays done and is counted. ErrBusy if all is done but
+// what other transactions have locked. // D4
 func (c *Client) RequeueAll(ctx context.Context, f DeadFilter) (int, error) {
 	return c.inBites(ctx, "requeue", f, c.store.RequeueMatching)
 }
@@ -88,11 +89,10 @@ type Swept struct {
 
 // Sweep moves what has expired in one queue to the dead letters, pending and processing alike, with the text "expired",
 // deletes dead jobs past their retention, and makes processing rows without a deadline claimable. It takes any name that
-// Queues gives, also one that no job may have, such as a row edited by hand has. // D2 K3
+// Queues gives, also one that no job may have, such as a row edited by hand has. After an error, what was done before it
+// stays done and is counted. // D2 K3
 func (c *Client) Sweep(ctx context.Context, queue string) (Swept, error) {
 	s, err := c.store.SweepExpired(ctx, queue, TextExpired)
-	if err != nil {
-		return Swept{}, failed("sweep", queue, 0, err)
-	}
-	return Swept{Expired: clampInt(s.Expired), Dropped: clampInt(s.Dropped), Repaired: clampInt(s.Repaired)}, nil
+	swept := Swept{Expired: clampInt(s.Expired), Dropped: clampInt(s.Dropped), Repaired: clampInt(s.Repaired)}
+	return swept, failed("sweep", queue, 0, err)
 }

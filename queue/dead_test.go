@@ -228,4 +228,16 @@ func TestSweep(t *testing.T) {
 			t.Errorf("got %v, %v; want no job", j, err)
 		}
 	})
+	t.Run("D2_partial_result_with_the_error", func(t *testing.T) {
+		clock := newClock()
+		c := queue.NewClient(&faulty{Store: memory.New(memory.Options{Clock: clock.unix}), failAt: 1}, nil)
+		enqueue(t, c, queue.EnqueueOptions{Expires: time.Minute})
+		clock.advance(time.Minute + time.Second)
+		swept, err := c.Sweep(t.Context(), "q")
+		wantError(t, err, "sweep", "q", 0, errInjected)
+		if swept != (queue.Swept{Expired: 1}) {
+			t.Errorf("got %+v, want 1 expired", swept)
+		}
+		must(t, c.Close())
+	})
 }

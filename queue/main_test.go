@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -145,6 +146,11 @@ func (f *faulty) RequeueMatching(ctx context.Context, d sqlstore.DeadFilter, n i
 		return 0, err
 	}
 	return f.Store.RequeueMatching(ctx, d, n)
+}
+
+func (f *faulty) SweepExpired(ctx context.Context, queue, text string) (sqlstore.Swept, error) {
+	swept, err := f.Store.SweepExpired(ctx, queue, text)
+	return swept, cmp.Or(f.next(), err)
 }
 
 func (f *faulty) PurgeMatching(ctx context.Context, d sqlstore.DeadFilter, n int64) (int64, error) {

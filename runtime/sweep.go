@@ -39,9 +39,6 @@ func (w *Worker) sweepOnce(ctx context.Context) error {
 	}
 	for _, name := range names {
 		swept, err := w.client.Sweep(ctx, name)
-		if err != nil {
-			return err
-		}
 		if swept.Expired > 0 {
 			w.log.Warn("jobs expired and are in the dead letters", "queue", name, "jobs", swept.Expired)
 		}
@@ -50,6 +47,9 @@ func (w *Worker) sweepOnce(ctx context.Context) error {
 		}
 		if swept.Repaired > 0 {
 			w.log.Warn("jobs without a deadline were made claimable again", "queue", name, "jobs", swept.Repaired)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

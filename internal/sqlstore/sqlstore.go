@@ -80,20 +80,21 @@ type Jobs interface {
 	// Requeue moves dead jobs back to pending and says which there were.
 	Requeue(ctx context.Context, ids []int64) ([]bool, error)
 
-	// RequeueMatching moves up to limit dead jobs back to pending, oldest id first, and says how many.
+	// RequeueMatching moves up to limit dead jobs back to pending, oldest id first, and says how many, also along with an
+	// error. ErrBusy if what is left within the limit has been locked by others for too long.
 	RequeueMatching(ctx context.Context, f DeadFilter, limit int64) (int64, error)
 
 	// Purge deletes dead jobs and says which there were.
 	Purge(ctx context.Context, ids []int64) ([]bool, error)
 
-	// PurgeMatching deletes up to limit dead jobs, oldest id first, and says how many.
+	// PurgeMatching deletes up to limit dead jobs, oldest id first, and answers like RequeueMatching.
 	PurgeMatching(ctx context.Context, f DeadFilter, limit int64) (int64, error)
 
 	// SetPaused stops or resumes claims of a queue, whether or not it has jobs. Running jobs are not touched.
 	SetPaused(ctx context.Context, queue string, paused bool) error
 
 	// SweepExpired moves what has expired in one queue to the dead letters with the given text, drops dead jobs past
-	// their retention, and makes processing rows without a deadline reclaimable.
+	// their retention, and makes processing rows without a deadline reclaimable. What was done before an error counts.
 	SweepExpired(ctx context.Context, queue, text string) (Swept, error)
 
 	// Queues names every queue that has live or dead jobs, ordered by name.

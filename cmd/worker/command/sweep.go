@@ -38,18 +38,20 @@ func (*sweepCommand) Run(ctx context.Context, e *env) error {
 		for _, name := range queues {
 			s, err := client.Sweep(ctx, name)
 			if err != nil {
-				if failures = append(failures, err); errors.Is(err, context.Canceled) {
-					break
-				}
-				continue
+				failures = append(failures, err)
 			}
-			if e.out.json {
-				err = e.out.object(sweptJSON{Queue: name, Expired: s.Expired, Dropped: s.Dropped, Repaired: s.Repaired})
-			} else {
+			switch {
+			case err != nil && s == (queue.Swept{}): // nothing to tell
+			case e.out.json:
+				swept := sweptJSON{Queue: name, Expired: s.Expired, Dropped: s.Dropped, Repaired: s.Repaired}
+				if err := e.out.object(swept); err != nil {
+					return err
+				}
+			default:
 				t.row(short(name, 64), strconv.Itoa(s.Expired), strconv.Itoa(s.Dropped), strconv.Itoa(s.Repaired))
 			}
-			if err != nil {
-				return err
+			if errors.Is(err, context.Canceled) {
+				break
 			}
 		}
 		if err := t.flush(); err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -75,21 +76,30 @@ func (s *Store) PurgeMatching(ctx context.Context, f sqlstore.DeadFilter, limit 
 	return s.matching(ctx, "purge", "purge_matching", f, limit)
 }
 
+// matching leaves what somebody has locked to the end, and then says that it is there: whoever asked for all that match
+// must not be told that this was all. What was done by then counts.
 func (s *Store) matching(
 	ctx context.Context, op, name string, f sqlstore.DeadFilter, limit int64, wakes ...string,
-) (n int64, err error) {
-	err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
-		of := step{name, args{"queue": f.Queue, "older_than_s": f.OlderThanS, "limit": max(limit, 0)},
-			func(row scanner) error { return row.Scan(&n) }}
-		if len(wakes) > 0 {
-			return t.wake(ctx, behind, wakes, of)
+) (done int64, err error) {
+	left, err := s.comeBack(ctx, func() (left bool, err error) {
+		var n int64
+		err = s.writing(ctx, slow, func(ctx context.Context, t *tx) error {
+			of := step{name, args{"queue": f.Queue, "older_than_s": f.OlderThanS, "limit": max(limit-done, 0)},
+				func(row scanner) error { return row.Scan(&n, &left) }}
+			if len(wakes) > 0 {
+				return t.wake(ctx, behind, wakes, of)
+			}
+			return t.run(ctx, of)
+		})
+		if err == nil {
+			done += n
 		}
-		return t.run(ctx, of)
+		return left, err
 	})
-	if err != nil {
-		return 0, fail(op, f.Queue, 0, err)
+	if err == nil && left {
+		err = fmt.Errorf("%w: some jobs that match are left", sqlstore.ErrBusy)
 	}
-	return n, nil
+	return done, fail(op, f.Queue, 0, err)
 }
 
 // SetPaused implements [sqlstore.Jobs].
@@ -107,30 +117,37 @@ func (s *Store) SetPaused(ctx context.Context, queue string, paused bool) error 
 	return fail(op, queue, 0, err)
 }
 
-// longestSweepPause bounds the pauses between two looks for rows that were locked.
-const longestSweepPause = 100 * time.Millisecond
-
-// SweepExpired implements [sqlstore.Jobs]. What somebody has locked, as a claim does for a moment, is waited for as long
-// as any call waits for a lock, after all else is swept; then it is left for the next sweep.
-func (s *Store) SweepExpired(ctx context.Context, queue, text string) (sqlstore.Swept, error) {
-	var all sqlstore.Swept
-	for pause, waited := time.Millisecond, time.Duration(0); ; pause = min(2*pause, longestSweepPause) {
+// SweepExpired implements [sqlstore.Jobs]. What somebody has locked, as a claim does for a moment, is waited for as long as
+// any call waits for a lock, after all else is swept; then it is left for the next sweep.
+func (s *Store) SweepExpired(ctx context.Context, queue, text string) (all sqlstore.Swept, err error) {
+	_, err = s.comeBack(ctx, func() (bool, error) {
 		swept, left, err := s.sweep(ctx, queue, text)
-		if err != nil {
-			return sqlstore.Swept{}, fail("sweep", queue, 0, err)
+		if err == nil {
+			all.Expired += swept.Expired
+			all.Dropped += swept.Dropped
+			all.Repaired += swept.Repaired
 		}
-		all.Expired += swept.Expired
-		all.Dropped += swept.Dropped
-		all.Repaired += swept.Repaired
-		if !left || waited >= s.options.busyTimeout() {
-			return all, nil
-		}
+		return left, err
+	})
+	return all, fail("sweep", queue, 0, err)
+}
+
+// longestPause bounds the pauses between two looks for rows that were locked.
+const longestPause = 100 * time.Millisecond
+
+// comeBack repeats a pass over all rows but those that somebody has locked until none is left, or until it has waited for
+// them as long as any call waits for a lock.
+func (s *Store) comeBack(ctx context.Context, pass func() (left bool, err error)) (left bool, err error) {
+	left, err = pass()
+	end := time.Now().Add(s.options.busyTimeout())
+	for pause := time.Millisecond; err == nil && left && time.Now().Before(end); pause = min(2*pause, longestPause) {
 		select {
-		case <-time.After(pause):
-			waited += pause
+		case <-time.After(min(pause, time.Until(end))):
 		case <-ctx.Done(): // the next pass says so
 		}
+		left, err = pass()
 	}
+	return left, err
 }
 
 // sweep does what nobody keeps it from, and says whether anything is left.

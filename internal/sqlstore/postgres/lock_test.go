@@ -319,6 +319,79 @@ func TestSweepWaits(t *testing.T) {
 	}
 }
 
+// A sweep that is cut short says what it has done (D2).
+func TestSweepCutShort(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	s := open(t, db.DSN(), postgres.Options{})
+	two := enqueue(t, s, newJob("q"), newJob("q"))
+	execute(t, pool(t, db), "UPDATE __alkstore_live SET expires_at = 1")
+	tx := begin(t, pool(t, db))
+	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", two[0]))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	swept := make(chan sqlstore.Swept, 1)
+	go func() {
+		got, err := s.SweepExpired(ctx, "q", "expired")
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("sweep: got %v, want context.Canceled", err)
+		}
+		swept <- got
+	}()
+	until(t, "the other job is swept", func() bool { return get(t, s, two[1]).State == sqlstore.Dead })
+	cancel()
+	if got, want := <-swept, (sqlstore.Swept{Expired: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Dead jobs that somebody has locked are none that do not match: they come last, and are told if they stay locked (D4).
+func TestMatchingWaits(t *testing.T) {
+	for name, op := range map[string]func(*postgres.Store, context.Context, sqlstore.DeadFilter, int64) (int64, error){
+		"requeue": (*postgres.Store).RequeueMatching, "purge": (*postgres.Store).PurgeMatching,
+	} {
+		for _, queue := range []string{"", "q"} {
+			t.Run(name+"_in_queue_"+queue, func(t *testing.T) {
+				db, ok := pgtest.New(t)
+				if !ok {
+					return
+				}
+				hasty, patient := open(t, db.DSN(), brief), open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute})
+				three := enqueue(t, hasty, jobs(3, newJob("q"))...)
+				for range three {
+					must(hasty.Fail(t.Context(), []sqlstore.Failing{{Handle: hold(t, hasty, "q")}}))(t)
+				}
+				tx := begin(t, pool(t, db))
+				must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_dead WHERE id = $1 FOR UPDATE", three[0]))(t)
+				f := sqlstore.DeadFilter{Queue: queue}
+				if n, err := op(hasty, t.Context(), f, 1); n != 1 || err != nil {
+					t.Errorf("one of three: got %d, %v, want 1 that is not locked", n, err)
+				}
+				if n, err := op(hasty, t.Context(), f, 10); n != 1 || !errors.Is(err, sqlstore.ErrBusy) {
+					t.Errorf("what is left, with one locked: got %d, %v, want 1 and ErrBusy", n, err)
+				}
+				answered := make(chan int64, 1)
+				go func() {
+					n, err := op(patient, t.Context(), f, 10)
+					if err != nil {
+						t.Error(err)
+					}
+					answered <- n
+				}()
+				until(t, "it looks for what is locked", func() bool {
+					shared, _ := patient.Pools()
+					return shared.AcquireCount() > 1
+				})
+				must(0, tx.Rollback())(t)
+				if n := <-answered; n != 1 {
+					t.Errorf("once it is free: got %d, want 1", n)
+				}
+			})
+		}
+	}
+}
+
 // A patience of less than the server can express is not none: that would be a wait without end.
 func TestLeastBusyTimeout(t *testing.T) {
 	db, ok := pgtest.New(t)

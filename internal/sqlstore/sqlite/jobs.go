@@ -156,7 +156,7 @@ func (s *Store) SweepExpired(ctx context.Context, queue, text string) (swept sql
 			return err
 		})
 		if err != nil {
-			return sqlstore.Swept{}, fail("sweep", queue, 0, err)
+			return swept, fail("sweep", queue, 0, err)
 		}
 		swept.Expired += part.Expired
 		swept.Dropped += part.Dropped
