@@ -149,7 +149,7 @@ func (a address) direct(o Options) *pgxpool.Config {
 		"enable_hashjoin":               "off",
 		"enable_mergejoin":              "off",
 		"jit":                           "off", // what is "off" costs so much on paper that compiling it would seem to pay
-		lockTimeout:                     milliseconds(o.busyTimeout()),
+		lockTimeout:                     a.lockTimeout(o),
 	} {
 		if _, given := c.ConnConfig.RuntimeParams[name]; !given {
 			c.ConnConfig.RuntimeParams[name] = value
@@ -163,20 +163,24 @@ func (a address) direct(o Options) *pgxpool.Config {
 // anew for each call. None is cancelled by a request, which takes a way of its own through a pooler and crashes some
 // (PgBouncer 1.18): a connection whose answer is not awaited is closed. Its server process goes on waiting for a lock as
 // long as it was told to, which is why each transaction that may have to wait begins with the opening.
-func (a address) pooled(o Options) (config *pgxpool.Config, opening []step) {
-	c := a.pool.Copy()
+func (a address) pooled(o Options) (c *pgxpool.Config, opening []step) {
+	c = a.pool.Copy()
 	c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn(), DeadlineDelay: cancelDelay}
 	}
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	timeout, given := c.ConnConfig.RuntimeParams[lockTimeout]
-	if !given {
-		timeout = milliseconds(o.busyTimeout())
-	}
-	return c, []step{waitFor(timeout)}
+	return c, []step{waitFor(a.lockTimeout(o))}
 }
 
 const lockTimeout = "lock_timeout"
+
+// lockTimeout is how long a call waits for a lock, as a setting of the server.
+func (a address) lockTimeout(o Options) string {
+	if given, ok := a.pool.ConnConfig.RuntimeParams[lockTimeout]; ok {
+		return given
+	}
+	return milliseconds(o.busyTimeout())
+}
 
 // waitFor is the step after which a transaction waits no longer than that for each lock.
 func waitFor(timeout string) step { return step{"lock_timeout", args{"timeout": timeout}, nil} }

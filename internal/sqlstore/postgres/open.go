@@ -99,7 +99,7 @@ func openAt(ctx context.Context, to address, o Options) (*Store, error) {
 	}
 	s := &Store{
 		options: o, schema: found.schema, all: found.all, lanes: pools, opening: opening,
-		frontiers: frontiers{exact: o.Exact},
+		lockTimeout: to.lockTimeout(o), frontiers: frontiers{exact: o.Exact},
 	}
 	s.listener.init(config.ConnConfig, found)
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
@@ -51,6 +52,37 @@ func TestTickGoesOn(t *testing.T) {
 		}
 		if n := value[int](t, pool(t, db), "SELECT count(DISTINCT scheduled_for) FROM __alkstore_live WHERE schedule = 'a'"); n != 64 {
 			t.Errorf("the large one has jobs for %d boundaries, want 64", n)
+		}
+	})
+	t.Run("S5_behind_those_that_somebody_has_locked_without_a_wait", func(t *testing.T) {
+		db, ok := pgtest.New(t)
+		if !ok {
+			return
+		}
+		s, beside := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute}), pool(t, db)
+		for _, name := range []string{"a", "b", "c"} {
+			must(0, s.Register(t.Context(), name, everyMinute(name)))(t)
+		}
+		execute(t, beside, "UPDATE __alkstore_scheduler_tasks SET next_fire_at = next_fire_at - 5")
+		tx := begin(t, beside)
+		must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_scheduler_tasks WHERE name < 'c' FOR UPDATE"))(t)
+		ticked := make(chan []sqlstore.Ticked, 1)
+		go func() {
+			all, err := s.Tick(t.Context(), caughtUp(1))
+			if err != nil {
+				t.Error(err)
+			}
+			ticked <- all
+		}()
+		until(t, "the one that is free has fired", func() bool {
+			return value[int](t, beside, "SELECT count(*) FROM __alkstore_live") == 1
+		})
+		must(0, tx.Rollback())(t)
+		all := <-ticked
+		for _, name := range []string{"a", "b", "c"} {
+			if !fired(all, name, 1) {
+				t.Errorf("tick: got %+v, want all three, those that were locked behind the other", all)
+			}
 		}
 	})
 	t.Run("S5_behind_one_that_somebody_has_locked", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -15,7 +16,7 @@ func (s *Store) Register(
 	ctx context.Context, name string, change func(now int64, have *sqlstore.Schedule) (*sqlstore.Schedule, error),
 ) error {
 	err := s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
-		have, err := t.schedule(ctx, name)
+		have, err := t.schedule(ctx, name, nil)
 		if err != nil {
 			return err
 		}
@@ -67,6 +68,9 @@ func (s *Store) Soonest(ctx context.Context) (now int64, next *int64, err error)
 }
 
 // Tick implements [sqlstore.Schedules].
+//
+// A schedule that somebody has locked keeps no other from firing: it comes after them, and all such together are waited
+// for no longer than one call waits for a lock.
 func (s *Store) Tick(
 	ctx context.Context, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) ([]sqlstore.Ticked, error) {
@@ -85,33 +89,45 @@ func (s *Store) Tick(
 		return nil, fail("tick", "", 0, err)
 	}
 	var ticked []sqlstore.Ticked
-	for _, d := range due {
-		l := ordinary
-		if d.payload*sqlstore.MaxCatchUpFires > statementBytes {
-			l = slow // it may be a gigabyte
-		}
-		one, failed := s.tickOne(ctx, l, d.name, plan)
-		if one != nil {
-			ticked = append(ticked, *one)
-		}
-		if failed != nil {
-			err = cmp.Or(err, failSchedule("tick", d.name, failed))
-			if !errors.Is(kind(failed), sqlstore.ErrBusy) {
-				break
+	// pass fires what it can and returns what it would have had to wait for longer than that.
+	pass := func(due []schedule, wait func() time.Duration) (locked []schedule, busy, err error) {
+		for _, d := range due {
+			l := ordinary
+			if d.payload*sqlstore.MaxCatchUpFires > statementBytes {
+				l = slow // it may be a gigabyte
 			}
-			// Somebody has locked the row. That it is the first to be due must not keep the others from firing.
+			one, err := s.tickOne(ctx, l, d.name, wait(), plan)
+			if one != nil {
+				ticked = append(ticked, *one)
+			}
+			switch {
+			case err == nil:
+			case errors.Is(kind(err), sqlstore.ErrBusy):
+				locked, busy = append(locked, d), cmp.Or(busy, failSchedule("tick", d.name, err))
+			default:
+				return nil, nil, failSchedule("tick", d.name, err)
+			}
 		}
+		return locked, busy, nil
 	}
-	return ticked, err
+	locked, _, err := pass(due, func() time.Duration { return 0 })
+	if err != nil || len(locked) == 0 {
+		return ticked, err
+	}
+	end := time.Now().Add(s.options.busyTimeout())
+	_, busy, err := pass(locked, func() time.Duration { return time.Until(end) })
+	return ticked, cmp.Or(busy, err)
 }
 
 // tickOne is S5 for one schedule. It is read again under its lock: another process may have fired it, paused it or
-// changed it since. Nil if so.
+// changed it since. Nil if so. It waits for whoever has locked it as
+// long as that at most.
 func (s *Store) tickOne(
-	ctx context.Context, l lane, name string, plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
+	ctx context.Context, l lane, name string, wait time.Duration,
+	plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),
 ) (ticked *sqlstore.Ticked, err error) {
 	err = s.transaction(ctx, l, func(ctx context.Context, t *tx) error {
-		due, err := t.schedule(ctx, name)
+		due, err := t.schedule(ctx, name, &wait)
 		if err != nil || due == nil || due.Paused || due.NextFireAt > *t.clock {
 			return err
 		}
@@ -139,7 +155,7 @@ func (s *Store) FireNow(
 	ctx context.Context, name string, check func(sqlstore.Schedule) error,
 ) (id int64, ok bool, err error) {
 	err = s.transaction(ctx, ordinary, func(ctx context.Context, t *tx) error {
-		schedule, err := t.schedule(ctx, name)
+		schedule, err := t.schedule(ctx, name, nil)
 		if err != nil || schedule == nil {
 			return err
 		}
@@ -183,18 +199,23 @@ func (t *tx) fire(ctx context.Context, by *sqlstore.Schedule, boundaries []int64
 }
 
 // schedule reads a schedule, nil if there is none, and keeps others from changing it or making it until the transaction
-// ends.
-func (t *tx) schedule(ctx context.Context, name string) (found *sqlstore.Schedule, err error) {
-	err = t.run(ctx, step{"schedule_lock", args{"schema": t.store.schema, "name": name}, nil})
-	if err != nil {
-		return nil, err
-	}
-	// Only now, so that it sees what was committed while this waited for the lock.
-	err = t.run(ctx, step{"schedule_get", args{"name": name}, func(row scanner) error {
+// ends. A wait that is not nil bounds how long it waits for them, and nothing that comes after it.
+func (t *tx) schedule(ctx context.Context, name string, wait *time.Duration) (found *sqlstore.Schedule, err error) {
+	lock := []step{{"schedule_lock", args{"schema": t.store.schema, "name": name}, nil}}
+	get := []step{{"schedule_get", args{"name": name}, func(row scanner) error {
 		schedule, err := scanSchedule(row)
 		found = &schedule
 		return err
-	}})
+	}}}
+	if wait != nil {
+		lock = append([]step{waitFor(milliseconds(*wait))}, lock...)
+		get = append(get, waitFor(t.store.lockTimeout))
+	}
+	if err := t.run(ctx, lock...); err != nil {
+		return nil, err
+	}
+	// Only now, so that it sees what was committed while this waited for the lock.
+	err = t.run(ctx, get...)
 	return found, err
 }
 

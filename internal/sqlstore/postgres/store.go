@@ -25,17 +25,18 @@ import (
 
 // Store implements [sqlstore.Store]. Use Open.
 type Store struct {
-	options   Options
-	schema    string
-	all       statements
-	lanes     *lanes
-	opening   []step // of each transaction that may have to wait: see pooled
-	enqueues  enqueues
-	frontiers frontiers
-	portions  portions
-	burials   portions
-	signals   sqlstore.Signals
-	listener  listener
+	options     Options
+	schema      string
+	all         statements
+	lanes       *lanes
+	lockTimeout string
+	opening     []step // of each transaction that may have to wait: see pooled
+	enqueues    enqueues
+	frontiers   frontiers
+	portions    portions
+	burials     portions
+	signals     sqlstore.Signals
+	listener    listener
 
 	closed    atomic.Bool
 	calls     sync.RWMutex // read-locked by every call
