@@ -3,7 +3,9 @@ package postgres_test
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
@@ -58,5 +60,46 @@ func TestClaimLooksAgain(t *testing.T) {
 				t.Errorf("next claim: got %+v, want the second of job %d", next, want[0])
 			}
 		})
+	}
+}
+
+// An ack locks jobs in the order of their places. Whoever goes by ids may wait for it while it waits for him: one of the
+// two has to give way, and if that is the ack, it comes again.
+func TestAckInACircle(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	server, ok := pgtest.NewServer(t, "deadlock_timeout=2s")
+	if !ok {
+		return
+	}
+	db := server.New(t)
+	s, beside := open(t, db.DSN(), postgres.Options{BusyTimeout: time.Minute}), pool(t, db)
+	const n = 50
+	enqueue(t, s, jobs(n, newJob("q"))...)
+	rows := claim(t, s, "q", n)
+	must(s.Heartbeat(t.Context(), []sqlstore.Extension{{Handle: handle(rows[0]), S: new(int64(3600))}}))(t) // now its row is last
+	tx := begin(t, beside)
+	must(tx.ExecContext(t.Context(), "SET LOCAL deadlock_timeout = '1min'"))(t) // so that it is the ack that notices
+	lock := func(id int64) {
+		must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", id))(t)
+	}
+	lock(rows[0].ID)
+	acked := make(chan []bool, 1)
+	go func() {
+		held, err := s.AckBatch(t.Context(), handles(rows))
+		if err != nil {
+			t.Errorf("ack: %v", err)
+		}
+		acked <- held
+	}()
+	until(t, "the ack waits", func() bool {
+		return value[bool](t, beside, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock')")
+	})
+	if locked := must(s.Locked(t.Context(), []int64{rows[1].ID}))(t); len(locked) == 0 {
+		t.Fatal("the ack has locked nothing yet: the test shows nothing")
+	}
+	lock(rows[1].ID) // which the ack gives up for that, and for nothing else
+	must(0, tx.Rollback())(t)
+	if held := <-acked; len(held) != n || slices.Contains(held, false) {
+		t.Errorf("ack: got %v, want all %d", held, n)
 	}
 }

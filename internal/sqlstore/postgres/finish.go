@@ -12,8 +12,8 @@ import (
 // batch is a list of claims on its way to the server.
 type batch struct {
 	handles []sqlstore.Handle
-	// order has the places of handles by ascending id: rows are locked in this order, so that of two batches with the
-	// same rows neither waits for the other while the other waits for it. Of a handle that is given twice it has the first
+	// order has the places of handles by ascending id: most statements lock rows in this order, so that of two batches
+	// with the same rows neither waits for the other while the other waits for it (for the rest see again). Of a handle that is given twice it has the first
 	// place: an update takes any one of two rows that it is joined with.
 	order []int
 }

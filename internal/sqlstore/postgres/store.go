@@ -5,8 +5,9 @@
 // together and make one transaction: one round trip either way.
 //
 // Many processes work on the same rows. Three habits keep them out of each other's way: claims pass over rows that others
-// have locked and so never wait; everything else locks rows in the order of their ids; and whatever is decided about a
-// row is decided in the statement that changes it.
+// have locked and so never wait; everything else locks rows in the order of their ids, unless that costs too much, and is
+// repeated if it was part of a circle all the same; and whatever is decided about a row is decided in the statement that
+// changes it.
 package postgres
 
 import (
@@ -181,7 +182,8 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %s", ctx.Err(), err.Error())
 }
 
-// again repeats what lost against another transaction, which rows locked in one order make rare.
+// again repeats what lost against another transaction, such as one with which it waited in a circle. Rows locked in one order
+// make that rare; it is the answer for those that are not: see ack.sql and retry.sql, and the order of a user's own locks.
 func again(do func() error) error {
 	for range 3 {
 		if err := do(); !undone(err) {

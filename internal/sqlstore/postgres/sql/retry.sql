@@ -1,5 +1,6 @@
 -- H4: the jobs whose claims hold (H1, C7) go back to pending with attempts left, else to the dead letters; names them and
--- says which. The job has answered: it is no suspect.
+-- says which. The job has answered: it is no suspect. Those that go back are locked first, then those that die, each in the
+-- order of the arrays; who locks both kinds in one order may meet this in a circle, and then one of them is repeated.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))

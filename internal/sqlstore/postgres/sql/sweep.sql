@@ -1,6 +1,6 @@
 -- D2 for one queue: buries what has expired, pending and processing alike; deletes dead jobs past their own retention;
 -- and makes processing rows without a deadline reclaimable, which would otherwise never be (K3). Rows are locked in the
--- order of their ids, as everywhere. What somebody has locked holds up nothing else: it is left, and whether there is
+-- order of their ids. What somebody has locked holds up nothing else: it is left, and whether there is
 -- any such row is the last column.
 WITH
 clock (now) AS MATERIALIZED (
