@@ -103,3 +103,34 @@ func TestAckInACircle(t *testing.T) {
 		t.Errorf("ack: got %v, want all %d", held, n)
 	}
 }
+
+// A claim that has found jobs does not look for more until their leases are over. C4
+func TestSecondLookIsBrief(t *testing.T) {
+	db, ok := pgtest.New(t)
+	if !ok {
+		return
+	}
+	looks := 0
+	s := open(t, db.DSN(), postgres.Options{Clock: func() int64 {
+		looks++
+		return time.Now().Unix()
+	}})
+	short := newJob("q")
+	short.Stamps.VisibilityTimeoutS = 3
+	tx := begin(t, pool(t, db))
+	must(tx.ExecContext(t.Context(), "LOCK TABLE __alkstore_dead"))(t) // only the second look needs it, and is kept waiting
+	c := claimOf("q", 5)
+	c.Kind = sqlstore.OnlyProven
+	s.LookAgain("q")
+	for _, want := range []int{2, 1} { // the second claim knows what the look has cost the first
+		enqueue(t, s, short)
+		looks = 0
+		rows := must(s.ClaimBatch(t.Context(), c))(t)
+		if len(rows) != 1 || looks != want {
+			t.Fatalf("claimed: got %d jobs with %d looks, want 1 with %d", len(rows), looks, want)
+		}
+		if kept := must(s.Heartbeat(t.Context(), []sqlstore.Extension{{Handle: handle(rows[0])}}))(t); !kept[0] {
+			t.Error("the lease of the job is over when it is handed out")
+		}
+	}
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -30,20 +31,14 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 	}
 	rows, err = s.claim(ctx, c, h, first)
 	short := err == nil && int64(len(rows)) < c.Limit
-	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue)
+	again := short && !h.whole && c.Kind != sqlstore.OnlySuspects && s.frontiers.lookAgain(c.Queue, len(rows) > 0)
 	blind := short && len(rows) == 0 && c.Kind == sqlstore.OnlyProven // it saw not even why: see claim_proven.sql
 	if again || blind {
-		rest := c
-		rest.Limit -= int64(len(rows))
-		rest.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
 		if again {
 			h = h.behind()
 		}
-		for _, r := range rows { // or it may have died already and been brought back
-			h.taken = append(h.taken, r.ID)
-		}
 		var more []sqlstore.Row
-		more, err = s.claim(ctx, rest, h, s.claimAny)
+		more, err = s.secondLook(ctx, c, h, rows)
 		rows = append(rows, more...)
 		inOrder(rows)
 	}
@@ -60,6 +55,29 @@ func (s *Store) ClaimBatch(ctx context.Context, c sqlstore.Claim) (rows []sqlsto
 		s.listener.rivalry.claimed(len(rows) > 0)
 	}
 	return unlessFailed(rows, fail("claim from", c.Queue, 0, err))
+}
+
+// secondLook finds what a claim is short of. The leases of what it has found are running: they bound how long it may take.
+func (s *Store) secondLook(ctx context.Context, c sqlstore.Claim, h hint, found []sqlstore.Row) ([]sqlstore.Row, error) {
+	c.Limit -= int64(len(found))
+	c.Kind = sqlstore.OnlyProven // no hint hides others, and one that was claimed just now may have lapsed already
+	shortest := int64(math.MaxInt64)
+	for _, r := range found {
+		h.taken = append(h.taken, r.ID) // it may have died already and been brought back
+		shortest = min(shortest, r.Stamps.VisibilityTimeoutS)
+	}
+	if len(found) == 0 {
+		return s.claim(ctx, c, h, s.claimAny)
+	}
+	patience := time.Duration(min(shortest, int64(leastPatience/time.Second))) * time.Second / 3
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	rows, err := s.claim(within, c, h, s.claimAny)
+	if err != nil {
+		s.frontiers.gaveUp(c.Queue, began)
+	}
+	return rows, err
 }
 
 // sight is what a claim saw of its queue besides jobs.

@@ -147,12 +147,20 @@ func (fs *frontiers) forClaim(queue string) hint {
 	return h
 }
 
-// lookAgain says whether a claim that entered by a hint and found too little may look from the beginning.
-func (fs *frontiers) lookAgain(queue string) bool {
+// lookAgain says whether a claim that entered by a hint and found too little may look from the beginning. If it found
+// anything, then only while that is cheap: what it found is waiting to be run, and its leases are running.
+func (fs *frontiers) lookAgain(queue string, found bool) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	p := fs.of(queue).looked
-	return p.cost <= dearLook || p.due(time.Now(), soonestLook)
+	return p.cost <= dearLook || !found && p.due(time.Now(), soonestLook)
+}
+
+// gaveUp learns from a look from the beginning that was cut short: it costs as much at least.
+func (fs *frontiers) gaveUp(queue string, began time.Time) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.of(queue).looked = pace{time.Now(), time.Since(began)}
 }
 
 // claimed learns from a claim that began at the given time: what it found, and what the store's clock was.
