@@ -75,6 +75,3 @@ func (s *Store) LookAgain(queue string) {
 	f := s.frontiers.of(queue)
 	f.settled, f.looked, f.short = f.doubts, pace{last: time.Now().Add(time.Hour)}, false
 }
-
-// LeastPatience is how long a call waits for its answer at least.
-const LeastPatience = leastPatience

@@ -27,7 +27,10 @@ func marksOf(h hint) map[int64]mark {
 	return marks
 }
 
-func TestFrontier(t *testing.T) {
+// In a bubble no look is due because the machine was slow.
+func TestFrontier(t *testing.T) { synctest.Test(t, testFrontier) }
+
+func testFrontier(t *testing.T) {
 	var fs frontiers
 	learn := func(h hint, c sqlstore.Claim, now int64, rows ...sqlstore.Row) {
 		fs.claimed(c, h, time.Now(), now, rows)

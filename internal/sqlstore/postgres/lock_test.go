@@ -230,26 +230,6 @@ func busyAfterAWhile(t *testing.T, s *postgres.Store, beside *sql.DB) {
 	}
 }
 
-// A server that waits for a locked row as long as it was told to is not taken for one that has gone.
-func TestBusyForLong(t *testing.T) {
-	t.Parallel() // all of it is waiting
-	db, ok := pgtest.New(t)
-	if !ok {
-		return
-	}
-	s := open(t, db.DSN(), postgres.Options{BusyTimeout: postgres.LeastPatience + time.Second})
-	enqueue(t, s, newJob("q"))
-	h := hold(t, s, "q")
-	tx := begin(t, pool(t, db))
-	must(s.AckBatchTx(t.Context(), tx, []sqlstore.Handle{h}))(t)
-	if err := second(s.AckBatch(t.Context(), []sqlstore.Handle{h})); !errors.Is(err, sqlstore.ErrBusy) {
-		t.Errorf("ack: got %v, want ErrBusy", err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A row that somebody has locked keeps no other from being swept (D2).
 func TestSweepPassesOver(t *testing.T) {
 	for name, tc := range map[string]struct {
