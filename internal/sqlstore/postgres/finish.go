@@ -13,8 +13,8 @@ import (
 type batch struct {
 	handles []sqlstore.Handle
 	// order has the places of handles by ascending id: most statements lock rows in this order, so that of two batches
-	// with the same rows neither waits for the other while the other waits for it (for the rest see again). Of a handle that is given twice it has the first
-	// place: an update takes any one of two rows that it is joined with.
+	// with the same rows neither waits for the other while the other waits for it; for the rest see again. Of a handle that
+	// is given twice it has the first place: an update takes any one of two rows that it is joined with.
 	order []int
 }
 

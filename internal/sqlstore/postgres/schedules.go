@@ -120,8 +120,7 @@ func (s *Store) Tick(
 }
 
 // tickOne is S5 for one schedule. It is read again under its lock: another process may have fired it, paused it or
-// changed it since. Nil if so. It waits for whoever has locked it as
-// long as that at most.
+// changed it since. Nil if so. A wait bounds how long it waits for whoever has locked it.
 func (s *Store) tickOne(
 	ctx context.Context, l lane, name string, wait time.Duration,
 	plan func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error),

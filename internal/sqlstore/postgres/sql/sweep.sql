@@ -1,7 +1,7 @@
 -- D2 for one queue: buries what has expired, pending and processing alike; deletes dead jobs past their own retention;
 -- and makes processing rows without a deadline reclaimable, which would otherwise never be (K3). Rows are locked in the
--- order of their ids. What somebody has locked holds up nothing else: it is left, and whether there is
--- any such row is the last column.
+-- order of their ids. What somebody has locked holds up nothing else: it is left, and whether there is any such row is the
+-- last column.
 WITH
 clock (now) AS MATERIALIZED (
     SELECT coalesce(CAST(:clock AS bigint), CAST(floor(extract(epoch FROM clock_timestamp())) AS bigint))
