@@ -210,12 +210,14 @@ func busyAfterAWhile(t *testing.T, s *postgres.Store, beside *sql.DB) {
 	h := hold(t, s, "q")
 	tx := begin(t, beside)
 	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", h.ID))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for what, err := range map[string]error{
-		"ack":     second(s.AckBatch(t.Context(), []sqlstore.Handle{h})),
-		"retry":   second(s.Retry(t.Context(), []sqlstore.Retrial{{Handle: h}})),
-		"fail":    second(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}})),
-		"release": second(s.Release(t.Context(), []sqlstore.Releasing{{Handle: h}})),
-		"cancel":  second(s.Cancel(t.Context(), []int64{h.ID})),
+		"ack":     second(s.AckBatch(ctx, []sqlstore.Handle{h})),
+		"retry":   second(s.Retry(ctx, []sqlstore.Retrial{{Handle: h}})),
+		"fail":    second(s.Fail(ctx, []sqlstore.Failing{{Handle: h}})),
+		"release": second(s.Release(ctx, []sqlstore.Releasing{{Handle: h}})),
+		"cancel":  second(s.Cancel(ctx, []int64{h.ID})),
 	} {
 		var typed *sqlstore.Error
 		if !errors.Is(err, sqlstore.ErrBusy) || !errors.As(err, &typed) || typed.JobID != h.ID {
