@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -273,58 +272,43 @@ func TestSweepPassesOver(t *testing.T) {
 	}
 }
 
-// What is locked for a moment only, as by a claim, is swept as well (D2).
-func TestSweepWaits(t *testing.T) {
-	db, ok := pgtest.New(t)
-	if !ok {
-		return
-	}
-	s := open(t, db.DSN(), postgres.Options{})
-	two := enqueue(t, s, newJob("q"), newJob("q"))
-	execute(t, pool(t, db), "UPDATE __alkstore_live SET expires_at = 1")
-	tx := begin(t, pool(t, db))
-	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", two[0]))(t)
-	swept := make(chan sqlstore.Swept, 1)
-	go func() {
-		got, err := s.SweepExpired(t.Context(), "q", "expired")
-		if err != nil {
-			t.Errorf("sweep: %v", err)
-		}
-		swept <- got
-	}()
-	for must(s.GetJob(t.Context(), two[1]))(t).State != sqlstore.Dead {
-		runtime.Gosched()
-	}
-	must(0, tx.Rollback())(t)
-	if got := <-swept; got.Expired != 2 {
-		t.Errorf("got %+v, want both jobs expired", got)
-	}
-}
-
-// A sweep that is cut short says what it has done (D2).
-func TestSweepCutShort(t *testing.T) {
-	db, ok := pgtest.New(t)
-	if !ok {
-		return
-	}
-	s := open(t, db.DSN(), postgres.Options{})
-	two := enqueue(t, s, newJob("q"), newJob("q"))
-	execute(t, pool(t, db), "UPDATE __alkstore_live SET expires_at = 1")
-	tx := begin(t, pool(t, db))
-	must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", two[0]))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	swept := make(chan sqlstore.Swept, 1)
-	go func() {
-		got, err := s.SweepExpired(ctx, "q", "expired")
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("sweep: got %v, want context.Canceled", err)
-		}
-		swept <- got
-	}()
-	until(t, "the other job is swept", func() bool { return get(t, s, two[1]).State == sqlstore.Dead })
-	cancel()
-	if got, want := <-swept, (sqlstore.Swept{Expired: 1}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+// What is locked for a moment only, as by a claim, is swept as well; and a sweep that is cut short while it waits says what
+// it has done (D2).
+func TestSweepComesBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(tx *sql.Tx, leave context.CancelFunc) error // when all else is swept
+		want sqlstore.Swept
+		err  error
+	}{
+		"unlocked":  {func(tx *sql.Tx, _ context.CancelFunc) error { return tx.Rollback() }, sqlstore.Swept{Expired: 2}, nil},
+		"cut_short": {func(_ *sql.Tx, leave context.CancelFunc) error { leave(); return nil }, sqlstore.Swept{Expired: 1}, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, ok := pgtest.New(t)
+			if !ok {
+				return
+			}
+			s := open(t, db.DSN(), postgres.Options{})
+			two := enqueue(t, s, newJob("q"), newJob("q"))
+			execute(t, pool(t, db), "UPDATE __alkstore_live SET expires_at = 1")
+			tx := begin(t, pool(t, db))
+			must(tx.ExecContext(t.Context(), "SELECT 1 FROM __alkstore_live WHERE id = $1 FOR UPDATE", two[0]))(t)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			swept := make(chan sqlstore.Swept, 1)
+			go func() {
+				got, err := s.SweepExpired(ctx, "q", "expired")
+				if !errors.Is(err, tc.err) {
+					t.Errorf("sweep: got error %v, want %v", err, tc.err)
+				}
+				swept <- got
+			}()
+			until(t, "the other job is swept", func() bool { return get(t, s, two[1]).State == sqlstore.Dead })
+			must(0, tc.then(tx, leave))(t)
+			if got := <-swept; got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
 	}
 }
 
