@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,7 @@ import (
 // house is a file full of jobs, and an empty schema to move to.
 type house struct {
 	*testing.T
-	clock    int64
+	clock    atomic.Int64 // read by checkpoints too
 	file     *sqlite.Store
 	server   *postgres.Store
 	from, to *Client
@@ -32,11 +33,11 @@ func newHouse(t *testing.T) (*house, bool) {
 	if !ok {
 		return nil, false
 	}
-	h := &house{T: t, clock: 1_700_000_000}
-	clock := func() int64 { return h.clock }
+	h := &house{T: t}
+	h.clock.Store(1_700_000_000)
 	var err1, err2 error
-	h.file, err1 = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Synchronous: "NORMAL", Clock: clock})
-	h.server, err2 = postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: clock})
+	h.file, err1 = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Synchronous: "NORMAL", Clock: h.clock.Load})
+	h.server, err2 = postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: h.clock.Load})
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +103,9 @@ func (h *house) furnish() {
 			h.must(err)
 		} // the rest lapses
 	}
-	h.clock += 40
+	h.clock.Add(40)
 	h.claim(h.file, "plain", 5) // the first of those that have lapsed
-	h.clock += 40
+	h.clock.Add(40)
 	h.must(h.file.SetPaused(h.Context(), "odd", true))
 	for _, name := range []string{"nightly", "daily"} {
 		h.must(h.file.Register(h.Context(), name, func(now int64, _ *sqlstore.Schedule) (*sqlstore.Schedule, error) {
@@ -114,7 +115,7 @@ func (h *house) furnish() {
 			}, nil
 		}))
 	}
-	h.clock += 10
+	h.clock.Add(10)
 	_, err := h.file.Tick(h.Context(), func(now int64, due sqlstore.Schedule) (sqlstore.Plan, error) {
 		return sqlstore.Plan{Boundaries: []int64{due.NextFireAt}, NextFireAt: now + 86400}, nil
 	})
@@ -316,7 +317,7 @@ func TestCopyAfterACommitThatFailed(t *testing.T) {
 		return
 	}
 	db, _ := pgtest.New(t)
-	server, err := postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: func() int64 { return h.clock }})
+	server, err := postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: h.clock.Load})
 	h.must(err)
 	to := NewClient(server, nil)
 	defer func() { h.must(to.Close()) }()

@@ -25,7 +25,8 @@ type Options struct {
 	// claimed already, such as one that another process has just handed back or one from before the clock was set back,
 	// may lose its place in the order for a moment, while there are others to run. It costs time wherever vacuum is late.
 	Exact bool
-	// Clock replaces the server's clock, in Unix seconds, for tests. Nil is the server's own.
+	// Clock replaces the server's clock, in Unix seconds, for tests. It must be safe for concurrent use. Nil is the server's
+	// own.
 	Clock func() int64
 }
 

@@ -17,7 +17,8 @@ type Options struct {
 	// Synchronous is FULL (zero value: what was acknowledged survives a power cut) or NORMAL (survives a crash of the
 	// process; a power cut may take the last commits).
 	Synchronous string
-	// Clock replaces the database's clock, in Unix seconds, for tests. Nil is the database's own.
+	// Clock replaces the database's clock, in Unix seconds, for tests. It must be safe for concurrent use: checkpoints read
+	// it too. Nil is the database's own.
 	Clock func() int64
 	// Driver replaces modernc.org/sqlite's driver, for tests: one around it that fails on purpose. Nil is the driver
 	// itself.

@@ -46,7 +46,17 @@ func newShared(t *testing.T) *shared {
 	})
 	s.beside = openPool(s.Path(), Options{}, callers, 1)
 	t.Cleanup(func() { _ = s.beside.Close() })
+	unattended(s.Store)
 	return s
+}
+
+// unattended ends the checkpoints of a store. Their writes would be in line with those of the test, under its clock and
+// among the calls of its driver.
+func unattended(s *Store) {
+	c := s.write.wal
+	close(c.stop)
+	c.left.Wait()
+	c.stop = make(chan struct{}) // for the store to close
 }
 
 func (s *shared) must(err error) {
