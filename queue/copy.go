@@ -324,7 +324,10 @@ func parts(jobs []sized) (cut [][]sized) {
 
 // wholeJobs are jobs that follow one another, with payloads and failures, by ascending id.
 func wholeJobs(ctx context.Context, s sqlstore.Store, part []sized) ([]sqlstore.Row, error) {
-	f := sqlstore.Filter{Before: part[len(part)-1].id + 1, Limit: int64(len(part)), PayloadLimit: math.MaxInt32}
+	f := sqlstore.Filter{Limit: int64(len(part)), PayloadLimit: math.MaxInt32}
+	if last := part[len(part)-1].id; last < math.MaxInt64 {
+		f.Before = last + 1
+	}
 	rows, err := s.ListJobs(ctx, f)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -316,4 +317,38 @@ func TestRepairOfTheGreatestID(t *testing.T) {
 	execute(t, db, "UPDATE __alkstore_live SET id = 9223372036854775807 WHERE id = $1", paint()["pending"])
 	must(s.Repair(t.Context()))(t)
 	enqueue(t, s, newJob("q"))
+}
+
+// TestLastID: a sequence at its end is named, with what to do. // E1
+func TestLastID(t *testing.T) {
+	s, db, paint, ok := editable(t)
+	if !ok {
+		return
+	}
+	last := paint()["witness"]
+	execute(t, db, "SELECT setval('__alkstore_live_id_seq', 9223372036854775805)")
+	for id := int64(math.MaxInt64 - 1); id != math.MinInt64; id++ {
+		if got := enqueue(t, s, newJob("q"))[0]; got != id {
+			t.Fatalf("enqueue: got id %d, want %d", got, id)
+		}
+	}
+	if _, err := s.Enqueue(t.Context(), jobs(2, newJob("q"))); err == nil || !strings.Contains(err.Error(), "__alkstore_live_id_seq") {
+		t.Errorf("enqueue: got %v, want the sequence named", err)
+	}
+	if problems := must(s.Check(t.Context()))(t); len(problems) == 0 || problems[0].Kind != "sequence" {
+		t.Errorf("named %+v, want the sequence", problems)
+	}
+	if listed := must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 1}))(t); len(listed) != 1 || listed[0].ID != math.MaxInt64 {
+		t.Errorf("listed %+v, want the job with the highest id first", listed)
+	}
+	if n := len(must(s.ClaimBatch(t.Context(), claimOf("q", 10)))(t)); n != 4 {
+		t.Errorf("claimed %d jobs, want 4", n)
+	}
+	high := []int64{math.MaxInt64, math.MaxInt64 - 1}
+	must(s.Cancel(t.Context(), high))(t)
+	must(s.Purge(t.Context(), high))(t)
+	execute(t, db, fmt.Sprintf("SELECT setval('__alkstore_live_id_seq', %d)", last))
+	if id := enqueue(t, s, newJob("q"))[0]; id <= last || id > last+100 {
+		t.Errorf("after what was advised: got id %d, want one after %d", id, last)
+	}
 }

@@ -151,7 +151,7 @@ func TestPlans(t *testing.T) {
 			for _, queue := range []string{"", "q", "none"} {
 				for _, state := range []string{"", "pending", "processing", "dead"} {
 					plan := explain(t, conn, s, "list", map[string]any{
-						"queue": queue, "state": state, "before": int64(math.MaxInt64), "limit": 100, "window": 2000, "payload_limit": 100,
+						"queue": queue, "state": state, "upto": int64(math.MaxInt64), "limit": 100, "window": 2000, "payload_limit": 100,
 					}, true)
 					if n := hits(t, plan); n > 1500 {
 						t.Errorf("queue %q, state %q: got %d buffers\n%s", queue, state, n, plan)

@@ -32,12 +32,12 @@ const window = 2000
 
 // ListJobs implements [sqlstore.Jobs].
 func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstore.Row, err error) {
-	before := f.Before
-	if before == 0 {
-		before = math.MaxInt64
+	upto := int64(math.MaxInt64)
+	if f.Before != 0 {
+		upto = f.Before - 1
 	}
 	err = s.reading(ctx, slow, step{"list", args{
-		"before": before, "queue": f.Queue, "state": string(f.State), "limit": max(f.Limit, 0), "window": max(window, f.Limit),
+		"upto": upto, "queue": f.Queue, "state": string(f.State), "limit": max(f.Limit, 0), "window": max(window, f.Limit),
 		"payload_limit": int32(min(max(f.PayloadLimit, 0), math.MaxInt32)),
 	}, collect(&page)})
 	return unlessFailed(page, fail("list", f.Queue, 0, err))

@@ -2,7 +2,9 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -292,4 +294,68 @@ func TestEditsAcrossRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLastID: a job with the highest possible id leaves none for others, which is no matter of space. // E1
+func TestLastID(t *testing.T) {
+	s, db, paint := editable(t)
+	ids := paint()
+	for range 10 { // lone ones, so that ids are reserved
+		ids["last"] = enqueue(t, s, newJob("other"))[0]
+	}
+	before := value[int64](t, db, "SELECT seq FROM sqlite_sequence WHERE name = '__alkstore_live'")
+	move := func(id, to int64) {
+		t.Helper()
+		execute(t, db, fmt.Sprintf(`UPDATE __alkstore_live SET id = %d WHERE id = %d;
+			UPDATE sqlite_sequence SET seq = %d WHERE name = '__alkstore_live'`, to, id, to))
+	}
+	move(ids["pending"], math.MaxInt64-15)
+	for id := int64(math.MaxInt64 - 14); id != math.MinInt64; id++ {
+		if got := enqueue(t, s, newJob("q"))[0]; got != id {
+			t.Fatalf("enqueue: got id %d, want %d", got, id)
+		}
+	}
+	for _, n := range []int64{4, 100} { // all of which are in runs of ids
+		rows := must(s.ClaimBatch(t.Context(), claimOf("q", n)))(t)
+		held, extensions := make([]sqlstore.Handle, len(rows)), make([]sqlstore.Extension, len(rows))
+		for i, r := range rows {
+			held[i] = sqlstore.Handle{ID: r.ID, Fence: r.Fence}
+			extensions[i] = sqlstore.Extension{Handle: held[i]}
+		}
+		if kept := must(s.Heartbeat(t.Context(), extensions))(t); slices.Contains(kept, false) {
+			t.Errorf("heartbeat: got %v", kept)
+		}
+		if acked := must(s.AckBatch(t.Context(), held))(t); len(acked) == 0 || slices.Contains(acked, false) {
+			t.Errorf("ack: got %v", acked)
+		}
+	}
+	if left := must(s.ListJobs(t.Context(), sqlstore.Filter{Queue: "q", Limit: 100}))(t); len(left) > 0 {
+		t.Errorf("left %d jobs that were acked", len(left))
+	}
+	move(ids["last"], math.MaxInt64)
+	for _, n := range []int{1, 1, 3} {
+		if _, err := s.Enqueue(t.Context(), jobs(n, newJob("q"))); !errors.Is(err, sqlstore.ErrCorrupt) ||
+			errors.Is(err, sqlstore.ErrFull) || !strings.Contains(err.Error(), "doctor") {
+			t.Errorf("enqueue of %d: got %v, want what to do", n, err)
+		}
+	}
+	for range 2 {
+		problems := must(s.Check(t.Context()))(t)
+		if len(problems) != 1 || problems[0].Kind != "sequence" || !strings.Contains(problems[0].Detail, "sqlite_sequence") {
+			t.Errorf("named %+v, want the sequence", problems)
+		}
+		if mended := must(s.Repair(t.Context()))(t); len(mended) > 0 {
+			t.Errorf("mended %+v, which is up to a person", mended)
+		}
+	}
+	if listed := must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 1}))(t); len(listed) != 1 || listed[0].ID != math.MaxInt64 {
+		t.Errorf("listed %+v, want the job with the highest id first", listed)
+	}
+	must(s.Cancel(t.Context(), []int64{math.MaxInt64}))(t)
+	must(s.Purge(t.Context(), []int64{math.MaxInt64}))(t)
+	execute(t, db, fmt.Sprintf("UPDATE sqlite_sequence SET seq = %d WHERE name = '__alkstore_live'", before))
+	if id := enqueue(t, s, newJob("q"))[0]; id <= before || id > before+100 {
+		t.Errorf("after what was advised: got id %d, want one after %d", id, before)
+	}
+	healthy(t, s)
 }

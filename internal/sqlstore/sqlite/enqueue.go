@@ -3,6 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"math"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 )
@@ -103,8 +106,9 @@ func (t *tx) enqueue(ctx context.Context, jobs []sqlstore.NewJob) ([]int64, erro
 		if err != nil {
 			return nil, err
 		}
-		for id := last - int64(n) + 1; id <= last; id++ {
-			ids = append(ids, id)
+		first := last - int64(n) + 1
+		for i := range int64(n) {
+			ids = append(ids, first+i)
 		}
 		t.wake(m.queue)
 		jobs = jobs[n:]
@@ -141,12 +145,25 @@ func (t *tx) cast(ctx context.Context, m mold, jobs []sqlstore.NewJob) (last int
 	}
 	res, err := t.exec(ctx, statement, args...)
 	if err != nil {
-		return 0, err
+		return 0, t.usedUp(ctx, err)
 	}
 	if last, err = res.LastInsertId(); err == nil && m.spills {
 		_, err = t.exec(ctx, "enqueue_payload", sql.Named("id", last), sql.Named("payload", jobs[0].Payload))
 	}
 	return last, err
+}
+
+// usedUp is err, or what is meant by it: SQLite calls the disk full when there is no id above the highest one. Jobs do not
+// get there, but a row that was inserted by hand can have that id.
+func (t *tx) usedUp(ctx context.Context, err error) error {
+	if !errors.Is(kind(err), sqlstore.ErrFull) {
+		return err
+	}
+	var last int64
+	if _, lerr := t.one(ctx, "last_id", []any{&last}); lerr != nil || last != math.MaxInt64 {
+		return err
+	}
+	return fmt.Errorf("%w: the highest possible id is given away: \"worker doctor\" says what to do", sqlstore.ErrCorrupt)
 }
 
 // enqueueAs inserts a plain job with a reserved id. False if it is not to be used any more.

@@ -28,7 +28,7 @@ func TestLargePayloadsAreNotRead(t *testing.T) {
 		{"stats", func(ctx context.Context, t *tx) error { return t.query(ctx, "stats", ignore, sql.Named("now", t.now)) }},
 		{"queues", func(ctx context.Context, t *tx) error { return t.query(ctx, "queues", ignore) }},
 		{"list", func(ctx context.Context, t *tx) error {
-			return t.query(ctx, "list", ignore, sql.Named("before", 1<<60), sql.Named("queue", ""), sql.Named("state", ""),
+			return t.query(ctx, "list", ignore, sql.Named("upto", 1<<60), sql.Named("queue", ""), sql.Named("state", ""),
 				sql.Named("limit", crowd), sql.Named("window", window), sql.Named("payload_limit", 0))
 		}},
 		{"sweep_of_the_expired", func(ctx context.Context, t *tx) error {

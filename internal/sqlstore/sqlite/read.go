@@ -48,9 +48,9 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 	if f.Limit < 1 {
 		return nil, nil // SQLite takes a negative LIMIT for none at all
 	}
-	before := f.Before
-	if before == 0 {
-		before = math.MaxInt64
+	upto := int64(math.MaxInt64)
+	if f.Before != 0 {
+		upto = f.Before - 1
 	}
 	err = s.snapshot(ctx, []string{"list", "payload_preview"}, func(on *session) error {
 		var spilled []int
@@ -63,7 +63,7 @@ func (s *Store) ListJobs(ctx context.Context, f sqlstore.Filter) (page []sqlstor
 			page = append(page, r)
 			return err
 		},
-			sql.Named("before", before), sql.Named("queue", f.Queue), sql.Named("state", string(f.State)),
+			sql.Named("upto", upto), sql.Named("queue", f.Queue), sql.Named("state", string(f.State)),
 			sql.Named("limit", f.Limit), sql.Named("window", max(window, f.Limit)), sql.Named("payload_limit", f.PayloadLimit),
 		)
 		if err != nil {

@@ -91,4 +91,7 @@ FROM (
     ) AS id
 ) AS highest
 WHERE highest.id > (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM __alkstore_live_id_seq)
+UNION ALL
+SELECT 'sequence', 0, '', 'hardly an id is left for new jobs: set __alkstore_live_id_seq with setval to the highest id that was given away by it'
+FROM __alkstore_live_id_seq WHERE last_value > 9223372036854774807
 LIMIT 1000;

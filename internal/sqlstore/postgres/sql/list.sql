@@ -5,14 +5,14 @@
 --
 -- The sums keep the planner from reading the whole table for the sake of its order.
 WITH
-asked (queue, state, before, page) AS MATERIALIZED (
-    SELECT CAST(:queue AS text), CAST(:state AS text), CAST(:before AS bigint), CAST(:limit AS bigint)
+asked (queue, state, upto, page) AS MATERIALIZED (
+    SELECT CAST(:queue AS text), CAST(:state AS text), CAST(:upto AS bigint), CAST(:limit AS bigint)
 ),
 recent (id) AS MATERIALIZED (
     SELECT id
     FROM (
         SELECT id, queue, state FROM __alkstore_live
-        WHERE id < :before
+        WHERE id <= :upto
         ORDER BY id DESC
         LIMIT (SELECT CASE WHEN state IN ('', 'pending') THEN CAST(:window AS bigint) ELSE 0 END FROM asked)
     ) AS newest
@@ -32,39 +32,39 @@ chosen (id) AS MATERIALIZED (
     UNION
     (
         SELECT id FROM __alkstore_live
-        WHERE state = 'pending' AND id < :before
+        WHERE state = 'pending' AND id <= :upto
         ORDER BY id DESC LIMIT (SELECT of_all FROM wanted)
     )
     UNION
     (
         SELECT id FROM __alkstore_live
-        WHERE queue = :queue AND state = 'pending' AND id + 0 < :before
+        WHERE queue = :queue AND state = 'pending' AND id + 0 <= :upto
         ORDER BY id + 0 DESC LIMIT (SELECT of_queue FROM wanted)
     )
     UNION
     (
         SELECT id FROM __alkstore_live
-        WHERE state = 'processing' AND id + 0 < :before
+        WHERE state = 'processing' AND id + 0 <= :upto
         ORDER BY id + 0 DESC LIMIT (SELECT claims_of_all FROM wanted)
     )
     UNION
     (
         SELECT id FROM __alkstore_live
-        WHERE queue = :queue AND state = 'processing' AND id + 0 < :before
+        WHERE queue = :queue AND state = 'processing' AND id + 0 <= :upto
         ORDER BY id + 0 DESC LIMIT (SELECT claims_of_queue FROM wanted)
     )
 ),
 buried (id) AS MATERIALIZED (
     (
         SELECT id FROM __alkstore_dead
-        WHERE id < :before
+        WHERE id <= :upto
         ORDER BY id DESC
         LIMIT (SELECT CASE WHEN state IN ('', 'dead') AND queue = '' THEN page ELSE 0 END FROM asked)
     )
     UNION ALL
     (
         SELECT id FROM __alkstore_dead
-        WHERE queue = :queue AND id < :before
+        WHERE queue = :queue AND id <= :upto
         ORDER BY id DESC
         LIMIT (SELECT CASE WHEN state IN ('', 'dead') AND queue <> '' THEN page ELSE 0 END FROM asked)
     )

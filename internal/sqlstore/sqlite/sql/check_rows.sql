@@ -155,4 +155,7 @@ UNION ALL
 SELECT 'sequence', max(id), '', 'has an id above the sequence: new jobs could get an id that was used before'
 FROM (SELECT max(id) AS id FROM __alkstore_dead UNION ALL SELECT max(id) FROM __alkstore_live)
 HAVING max(id) > coalesce((SELECT seq FROM sqlite_sequence WHERE name = '__alkstore_live'), 0)
+UNION ALL
+SELECT 'sequence', 0, '', 'hardly an id is left for new jobs: purge those with an id above 9007199254740992, and set seq in sqlite_sequence to the highest id that was given away before them'
+FROM sqlite_sequence WHERE name = '__alkstore_live' AND CAST(seq AS INTEGER) > 9223372036854774807
 LIMIT 1000;

@@ -8,7 +8,7 @@ recent (id) AS MATERIALIZED (
     SELECT id
     FROM (
         SELECT id, queue, state FROM __alkstore_live
-        WHERE :state IN ('', 'pending') AND id < :before
+        WHERE :state IN ('', 'pending') AND id <= :upto
         ORDER BY id DESC LIMIT 0 + :window
     )
     WHERE (:queue = '' OR queue = :queue) AND (:state = '' OR state = :state)
@@ -27,38 +27,38 @@ chosen (id) AS MATERIALIZED (
     UNION
     SELECT * FROM (
         SELECT id FROM __alkstore_live
-        WHERE state = 'pending' AND id < :before
+        WHERE state = 'pending' AND id <= :upto
         ORDER BY id DESC LIMIT (SELECT of_all FROM wanted)
     )
     UNION
     SELECT * FROM (
         SELECT id FROM __alkstore_live
-        WHERE queue = :queue AND state = 'pending' AND +id < :before
+        WHERE queue = :queue AND state = 'pending' AND +id <= :upto
         ORDER BY +id DESC LIMIT (SELECT of_queue FROM wanted)
     )
     UNION
     SELECT * FROM (
         SELECT id FROM __alkstore_live
-        WHERE queue >= '' AND state = 'processing' AND +id < :before
+        WHERE queue >= '' AND state = 'processing' AND +id <= :upto
         ORDER BY +id DESC LIMIT (SELECT claims_of_all FROM wanted)
     )
     UNION
     SELECT * FROM (
         SELECT id FROM __alkstore_live
-        WHERE queue = :queue AND state = 'processing' AND +id < :before
+        WHERE queue = :queue AND state = 'processing' AND +id <= :upto
         ORDER BY +id DESC LIMIT (SELECT claims_of_queue FROM wanted)
     )
 ),
 buried (id) AS MATERIALIZED (
     SELECT * FROM (
         SELECT id FROM __alkstore_dead
-        WHERE :state IN ('', 'dead') AND :queue = '' AND id < :before
+        WHERE :state IN ('', 'dead') AND :queue = '' AND id <= :upto
         ORDER BY id DESC LIMIT 0 + :limit
     )
     UNION ALL
     SELECT * FROM (
         SELECT id FROM __alkstore_dead
-        WHERE :state IN ('', 'dead') AND :queue <> '' AND queue = :queue AND id < :before
+        WHERE :state IN ('', 'dead') AND :queue <> '' AND queue = :queue AND id <= :upto
         ORDER BY id DESC LIMIT 0 + :limit
     )
 )
