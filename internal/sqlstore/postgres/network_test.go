@@ -124,6 +124,10 @@ func TestFailover(t *testing.T) {
 		both := fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write",
 			primary.Port, standby.Port)
 		l := startLoad(t, db.Through(both).DSN())
+		// The sender knows before the checkpointer does, which is who makes commits wait.
+		until(t, "commits wait for the standby", func() bool {
+			return ask(primary, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "0"
+		})
 		l.moves(t)
 		if err := primary.Kill(); err != nil {
 			t.Fatal(err)
