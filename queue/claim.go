@@ -114,7 +114,7 @@ func (c *Client) NextReady(ctx context.Context, queues []string) (map[string]tim
 	}
 	waits := make(map[string]time.Duration, len(next))
 	for queue, at := range next {
-		waits[queue] = duration(max(at-now, 0))
+		waits[queue] = duration(max(at, now) - now) // a time that was edited may be as far back as a number goes // K3
 	}
 	return waits, nil
 }

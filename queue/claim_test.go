@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/memory"
 	"github.com/alkstore/alkworker/queue"
 )
@@ -215,6 +216,17 @@ func TestNextReady(t *testing.T) {
 		must(t, err)
 		if got, want := fmt.Sprint(waits), "map[later:0s now:0s past:0s running:0s]"; got != want {
 			t.Errorf("later: got %s, want %s", got, want)
+		}
+	})
+	t.Run("K3_a_time_that_was_edited_is_no_overflow", func(t *testing.T) {
+		for _, at := range []int64{math.MinInt64, math.MaxInt64} {
+			c, _ := open(t, nil)
+			_, err := c.Store().Enqueue(t.Context(), []sqlstore.NewJob{{Queue: "q", RunAt: &at}})
+			must(t, err)
+			waits, err := c.NextReady(t.Context(), []string{"q"})
+			if wait, ready := waits["q"], at < 0; err != nil || ready != (wait == 0) || wait < 0 {
+				t.Errorf("ready at %d: got a wait of %v, %v", at, wait, err)
+			}
 		}
 	})
 	t.Run("K15_waiting_for_it_is_never_early", func(t *testing.T) {

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alkstore/alkworker/handlers"
+	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/postgres/pgtest"
 	"github.com/alkstore/alkworker/queue"
 	"github.com/alkstore/alkworker/runtime"
@@ -64,6 +66,16 @@ var scenarios = []struct {
 		if len(left) != 0 {
 			t.Errorf("%d jobs are left", len(left))
 		}
+	}},
+	{"K3_a_job_from_before_all_time_holds_up_no_other", func(t *testing.T, c, other *queue.Client) {
+		l := new(ledger)
+		ids, err := other.Store().Enqueue(t.Context(), []sqlstore.NewJob{{
+			Queue: "q", RunAt: new(int64(math.MinInt64)), Stamps: sqlstore.Stamps{VisibilityTimeoutS: 30, MaxAttempts: 3},
+		}})
+		must(t, err)
+		ids = append(ids, enqueue(t, other, "q", 5, queue.EnqueueOptions{})...)
+		untilIdle(t, c, serve("q", l.taking(0), handlers.Options{}), 0)
+		l.wantOnce(t, ids...)
 	}},
 	{"two_workers_share_the_jobs", func(t *testing.T, c, other *queue.Client) { share(t, c, other, 2000, 0) }},
 	{"and_so_they_do_with_many_slots_each", func(t *testing.T, c, other *queue.Client) { share(t, c, other, 6000, 400) }},
