@@ -295,12 +295,14 @@ func allJobs(ctx context.Context, s sqlstore.Store) ([]sized, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(page) == 0 {
-			slices.Reverse(all)
-			return all, nil
-		}
 		for _, r := range page {
 			all = append(all, sized{r.ID, r.PayloadSize})
+		}
+		// Ids begin at 1. From one below it, which a row that was inserted by hand may have, there is no way on: before 0 is
+		// before nothing, and all would come again. Check names such rows.
+		if len(page) == 0 || page[len(page)-1].ID <= 1 {
+			slices.Reverse(all)
+			return all, nil
 		}
 		f.Before = page[len(page)-1].ID
 	}

@@ -5,10 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,6 +26,7 @@ import (
 type house struct {
 	*testing.T
 	clock    atomic.Int64 // read by checkpoints too
+	path     string
 	file     *sqlite.Store
 	server   *postgres.Store
 	from, to *Client
@@ -33,10 +38,10 @@ func newHouse(t *testing.T) (*house, bool) {
 	if !ok {
 		return nil, false
 	}
-	h := &house{T: t}
+	h := &house{T: t, path: filepath.Join(t.TempDir(), "jobs.db")}
 	h.clock.Store(1_700_000_000)
 	var err1, err2 error
-	h.file, err1 = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Synchronous: "NORMAL", Clock: h.clock.Load})
+	h.file, err1 = sqlite.Open(t.Context(), h.path, sqlite.Options{Synchronous: "NORMAL", Clock: h.clock.Load})
 	h.server, err2 = postgres.Open(t.Context(), db.DSN(), postgres.Options{Clock: h.clock.Load})
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
@@ -354,5 +359,39 @@ func TestCopyOfTexts(t *testing.T) {
 		if _, err := Copy(t.Context(), h.from, h.to); err != nil {
 			t.Errorf("copied %s: %v", time, err)
 		}
+	}
+}
+
+// A file, or a server, may have rows that were inserted by hand with ids that no job has: they are named, and what lists all
+// jobs comes to an end. // K3
+func TestCopyOfIDsThatNoJobHas(t *testing.T) {
+	for _, id := range []int64{0, -1, math.MinInt64} {
+		t.Run(strconv.FormatInt(id, 10), func(t *testing.T) {
+			h, ok := newHouse(t)
+			if !ok {
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			edited := h.enqueue(h.file, "plain", 2, []byte("small"))[0]
+			beside, err := sql.Open("sqlite", SQLiteDSN(h.path))
+			h.must(err)
+			defer func() { h.must(beside.Close()) }()
+			_, err = beside.ExecContext(ctx, "UPDATE __alkstore_live SET id = ? WHERE id = ?", id, edited)
+			h.must(err)
+			h.must(h.server.Import(ctx, sqlstore.Moved{Jobs: []sqlstore.Row{{ID: id, Queue: "plain", State: sqlstore.Pending}}}))
+			for store, n := range map[sqlstore.Store]int{h.file: 2, h.server: 1} {
+				if all, err := allJobs(ctx, store); err != nil || len(all) != n || all[0].id != id {
+					t.Errorf("%T has %v, %v, want %d jobs", store, all, err, n)
+				}
+				found, err := store.Check(ctx)
+				if err != nil || !slices.ContainsFunc(found, func(p sqlstore.Problem) bool { return p.Kind == "id" && p.JobID == id }) {
+					t.Errorf("%T names %v, %v, want the job", store, found, err)
+				}
+			}
+			if _, err := Copy(ctx, h.from, h.to); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has the id %d,", id)) {
+				t.Errorf("got %v, want the job named", err)
+			}
+		})
 	}
 }

@@ -60,7 +60,9 @@ func (c *listCommand) Run(ctx context.Context, e *env) error {
 				return nil
 			}
 			left -= len(jobs)
-			filter.Before = jobs[len(jobs)-1].ID
+			if filter.Before = jobs[len(jobs)-1].ID; filter.Before <= 1 {
+				return nil // nothing is before the first; a row that was inserted by hand may have an id below it
+			}
 		}
 		return nil
 	})

@@ -2,6 +2,12 @@
 SELECT 'twice', live.id, CAST(live.queue AS TEXT), 'is both live and dead: delete the row that is wrong'
 FROM __alkstore_dead AS dead JOIN __alkstore_live AS live ON live.id = dead.id
 UNION ALL
+SELECT 'id', id, CAST(queue AS TEXT), 'has the id ' || id || ', below 1, which no command takes: insert it anew without an id, and delete this row'
+FROM __alkstore_live WHERE id < 1
+UNION ALL
+SELECT 'id', id, CAST(queue AS TEXT), 'has the id ' || id || ', below 1, which no command takes: insert it anew without an id, and delete this row'
+FROM __alkstore_dead WHERE id < 1
+UNION ALL
 SELECT 'state', id, CAST(queue AS TEXT), 'has a state that is neither pending nor processing and never runs: set it to pending'
 FROM __alkstore_live WHERE state NOT IN ('pending', 'processing')
 UNION ALL
