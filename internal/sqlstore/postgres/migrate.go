@@ -81,7 +81,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, all statements, schema string)
 }
 
 // schemaVersion is how many steps the schema has seen; zero if there are no tables yet. ErrNewer if it has seen steps that
-// this program does not know.
+// this program does not know; ErrCorrupt if a person has written there what is no version.
 func schemaVersion(ctx context.Context, on querier, all statements, schema string) (version int, err error) {
 	var exists bool
 	err = on.run(ctx, all, nil, []step{{"schema_version_exists", args{"schema": schema}, func(row scanner) error {
@@ -94,7 +94,11 @@ func schemaVersion(ctx context.Context, on querier, all statements, schema strin
 	if err != nil {
 		return 0, err
 	}
-	if known := len(migrationSteps()); version > known {
+	switch known := len(migrationSteps()); {
+	case version < 0:
+		return 0, fmt.Errorf("%w: the version %d in __alkstore_schema is none: set it to what it was, which is %d for this program",
+			sqlstore.ErrCorrupt, version, known)
+	case version > known:
 		return 0, fmt.Errorf("%w: the schema has version %d, this program knows %d; use a newer program",
 			sqlstore.ErrNewer, version, known)
 	}

@@ -87,6 +87,18 @@ func TestMigrate(t *testing.T) {
 		}
 		healthy(t, s)
 	})
+	t.Run("T4_a_version_that_no_program_has_set_is_named", func(t *testing.T) {
+		db, _ := pgtest.New(t)
+		s := must(postgres.Open(t.Context(), db.DSN(), postgres.Options{}))(t)
+		execute(t, pool(t, db), "UPDATE __alkstore_schema SET version = -1")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := postgres.Open(t.Context(), db.DSN(), postgres.Options{}); !errors.Is(err, sqlstore.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "__alkstore_schema") {
+			t.Errorf("got %v, want it named", err)
+		}
+	})
 	t.Run("T4_a_schema_from_a_newer_version_is_refused_and_not_touched", func(t *testing.T) {
 		db, _ := pgtest.New(t)
 		enqueue(t, open(t, db.DSN(), postgres.Options{}), newJob("q"))

@@ -99,19 +99,24 @@ func apply(ctx context.Context, conn *sql.Conn, on *session, step string) error 
 }
 
 // schemaVersion is how many steps the file has seen; zero for an empty file and for one of the oldest shape. ErrNewer if
-// it has seen steps that this program does not know.
+// it has seen steps that this program does not know; ErrCorrupt if a person has written there what is no version.
 func schemaVersion(ctx context.Context, on *session) (int, error) {
 	var exists bool
 	if _, err := on.one(ctx, "schema_version_exists", []any{&exists}); err != nil || !exists {
 		return 0, err
 	}
-	var version int
-	if _, err := on.one(ctx, "schema_version", []any{&version}); err != nil {
+	var version integer
+	there, err := on.one(ctx, "schema_version", []any{&version})
+	if err != nil || !there {
 		return 0, err
 	}
-	if known := len(migrationSteps()); version > known {
+	switch known := int64(len(migrationSteps())); {
+	case !version.known || version.value < 0:
+		return 0, fmt.Errorf("%w: the version in __alkstore_schema is none: delete the row, and what the file lacks is added",
+			sqlstore.ErrCorrupt)
+	case version.value > known:
 		return 0, fmt.Errorf("%w: the file has version %d, this program knows %d; use a newer program",
-			sqlstore.ErrNewer, version, known)
+			sqlstore.ErrNewer, version.value, known)
 	}
-	return version, nil
+	return int(version.value), nil
 }

@@ -223,3 +223,27 @@ func TestNewerFile(t *testing.T) {
 		enqueue(t, s, newJob("q"))
 	})
 }
+
+// TestEditedVersion: a version that no program has set is named, and what is advised helps. // T4
+func TestEditedVersion(t *testing.T) {
+	for _, version := range []string{"-1", "(-9223372036854775807 - 1)", "'abc'", "1.5", "x'00'"} {
+		path := newFile(t)
+		s := must(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
+		enqueue(t, s, newJob("q"))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db := pool(t, path)
+		execute(t, db, "UPDATE __alkstore_schema SET version = "+version)
+		if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, sqlstore.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "__alkstore_schema") {
+			t.Errorf("version %s: got %v, want it named", version, err)
+		}
+		execute(t, db, "DELETE FROM __alkstore_schema")
+		s = open(t, path, quick)
+		healthy(t, s)
+		if n := len(claim(t, s, "q", 9)); n != 1 {
+			t.Errorf("version %s: claimed %d jobs, want 1", version, n)
+		}
+	}
+}
