@@ -24,6 +24,9 @@ var (
 	ErrBusy = sqlstore.ErrBusy
 	// ErrFull is returned when no space is left where the database is. Repeating may succeed once there is.
 	ErrFull = sqlstore.ErrFull
+	// ErrNoID is returned by enqueue operations when the id of a new job is taken or none is left, as rows that were inserted
+	// by hand can bring about. Nothing was stored. Repeating may succeed, and Check says what to do.
+	ErrNoID = sqlstore.ErrNoID
 	// ErrUnavailable is returned when the database cannot be reached, read or written for now.
 	ErrUnavailable = sqlstore.ErrUnavailable
 	// ErrReadOnly is returned when the file, its directory or the server refuse writes.
@@ -44,7 +47,7 @@ var (
 )
 
 // Transient says whether the call that failed with err may succeed when it is simply repeated later: the database is
-// locked, full or away for now.
+// locked, full or away for now, or has no id for a new job.
 func Transient(err error) bool { return sqlstore.Transient(err) }
 
 // invalid is one wrong argument. It keeps errors.Is(err, ErrInvalid) true without the word in front of every problem.

@@ -194,7 +194,7 @@ func TestErrors(t *testing.T) {
 
 func TestTransient(t *testing.T) {
 	for err, want := range map[error]bool{
-		queue.ErrBusy: true, queue.ErrFull: true, queue.ErrUnavailable: true,
+		queue.ErrBusy: true, queue.ErrFull: true, queue.ErrNoID: true, queue.ErrUnavailable: true,
 		queue.ErrInvalid: false, queue.ErrClosed: false, queue.ErrReadOnly: false, queue.ErrCorrupt: false, context.Canceled: false,
 	} {
 		if got := queue.Transient(&queue.Error{Op: "claim", Err: fmt.Errorf("wrapped: %w", err)}); got != want {

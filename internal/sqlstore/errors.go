@@ -12,6 +12,9 @@ var (
 	ErrBusy = errors.New("database is locked by another connection")
 	// ErrFull: no space is left where the database is. Repeating may succeed once there is.
 	ErrFull = errors.New("no space left for the database")
+	// ErrNoID: a new job could not have the id that was next, since it is taken or past the highest possible one. Rows that
+	// were inserted by hand, or a sequence that was set, lead there. Repeating succeeds once that is mended, or soon.
+	ErrNoID = errors.New("the id of the new job is taken, or none is left: \"worker doctor\" says what to do")
 	// ErrUnavailable: the database cannot be reached, read or written for now.
 	ErrUnavailable = errors.New("database is unavailable")
 	// ErrReadOnly: file, directory or server refuse writes.
@@ -35,7 +38,7 @@ var (
 
 // Transient says whether the failed call may succeed when it is simply repeated later.
 func Transient(err error) bool {
-	return errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnavailable)
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) || errors.Is(err, ErrNoID) || errors.Is(err, ErrUnavailable)
 }
 
 // Error is a failed operation: what was tried, on what, and why it failed.

@@ -144,7 +144,7 @@ func (w *twins) both(rt *rapid.T, what string, do func(s *world) (any, error)) a
 
 // kinds are the errors that somebody may decide by.
 var kinds = []error{
-	sqlstore.ErrBusy, sqlstore.ErrFull, sqlstore.ErrUnavailable, sqlstore.ErrReadOnly, sqlstore.ErrCorrupt, sqlstore.ErrGone,
+	sqlstore.ErrBusy, sqlstore.ErrFull, sqlstore.ErrNoID, sqlstore.ErrUnavailable, sqlstore.ErrReadOnly, sqlstore.ErrCorrupt, sqlstore.ErrGone,
 	sqlstore.ErrNewer, sqlstore.ErrClosed, sqlstore.ErrUnsupported, sqlstore.ErrExpiresFirst, sqlstore.ErrTooLarge, errPlan,
 }
 

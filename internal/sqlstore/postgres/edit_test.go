@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -332,7 +333,7 @@ func TestLastID(t *testing.T) {
 			t.Fatalf("enqueue: got id %d, want %d", got, id)
 		}
 	}
-	if _, err := s.Enqueue(t.Context(), jobs(2, newJob("q"))); err == nil || !strings.Contains(err.Error(), "__alkstore_live_id_seq") {
+	if _, err := s.Enqueue(t.Context(), jobs(2, newJob("q"))); !errors.Is(err, sqlstore.ErrNoID) || !strings.Contains(err.Error(), "__alkstore_live_id_seq") {
 		t.Errorf("enqueue: got %v, want the sequence named", err)
 	}
 	if problems := must(s.Check(t.Context()))(t); len(problems) == 0 || problems[0].Kind != "sequence" {

@@ -23,6 +23,8 @@ const (
 	insufficientPrivilege = "42501"
 	outOfRange            = "22003"
 	tooLong               = "22001"
+	sequenceAtItsEnd      = "2200H"
+	uniqueViolation       = "23505"
 	dataCorrupted         = "XX001"
 	indexCorrupted        = "XX002"
 	ioError               = "58030"
@@ -31,6 +33,9 @@ const (
 // kind is the sqlstore kind of an error of the driver, or nil if nobody decides by it.
 func kind(err error) error {
 	if code := codeOf(err); code != "" {
+		if code == uniqueViolation && isID(err) {
+			return sqlstore.ErrNoID
+		}
 		return kindOfCode(code)
 	}
 	var connect *pgconn.ConnectError
@@ -55,6 +60,8 @@ func kindOfCode(code string) error {
 		return sqlstore.ErrReadOnly
 	case outOfRange, tooLong:
 		return sqlstore.ErrTooLarge
+	case sequenceAtItsEnd:
+		return sqlstore.ErrNoID
 	case dataCorrupted, indexCorrupted:
 		return sqlstore.ErrCorrupt
 	case ioError:
@@ -75,6 +82,12 @@ func codeOf(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// isID says whether what is not unique is the id of a live job: the sequence lags behind rows that were inserted by hand.
+func isID(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.ConstraintName == "__alkstore_live_pkey"
 }
 
 // errNoAnswer is the cause of a call that the server left without an answer for longer than patience.

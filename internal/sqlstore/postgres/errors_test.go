@@ -33,6 +33,7 @@ func TestErrorKinds(t *testing.T) {
 		"55P03": sqlstore.ErrBusy,
 		"57014": sqlstore.ErrBusy, // statement_timeout
 		"53100": sqlstore.ErrFull,
+		"2200H": sqlstore.ErrNoID, // a sequence at its end
 		"25006": sqlstore.ErrReadOnly,
 		"42501": sqlstore.ErrReadOnly,
 		"22003": sqlstore.ErrTooLarge,

@@ -334,7 +334,7 @@ func TestLastID(t *testing.T) {
 	}
 	move(ids["last"], math.MaxInt64)
 	for _, n := range []int{1, 1, 3} {
-		if _, err := s.Enqueue(t.Context(), jobs(n, newJob("q"))); !errors.Is(err, sqlstore.ErrCorrupt) ||
+		if _, err := s.Enqueue(t.Context(), jobs(n, newJob("q"))); !errors.Is(err, sqlstore.ErrNoID) ||
 			errors.Is(err, sqlstore.ErrFull) || !strings.Contains(err.Error(), "doctor") {
 			t.Errorf("enqueue of %d: got %v, want what to do", n, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -163,7 +162,7 @@ func (t *tx) usedUp(ctx context.Context, err error) error {
 	if _, lerr := t.one(ctx, "last_id", []any{&last}); lerr != nil || last != math.MaxInt64 {
 		return err
 	}
-	return fmt.Errorf("%w: the highest possible id is given away: \"worker doctor\" says what to do", sqlstore.ErrCorrupt)
+	return sqlstore.ErrNoID
 }
 
 // enqueueAs inserts a plain job with a reserved id. False if it is not to be used any more.
