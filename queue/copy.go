@@ -179,11 +179,45 @@ func (m *mover) survey(ctx context.Context) (err error) {
 			return fmt.Errorf("the target is in use: its queue %q is paused, and that of the origin is not: resume it", queue)
 		}
 	}
+	if err := m.checkNames(ctx); err != nil {
+		return err
+	}
 	highest, err := m.origin.LastID(ctx)
 	if err == nil && last > highest {
 		err = fmt.Errorf("the target is in use: it has given away ids up to %d, the origin only up to %d", last, highest)
 	}
 	return err
+}
+
+// checkNames refuses names that the engine would not have stored, and no server takes. Of the server's own error nobody
+// could tell which row it is about. // K3
+func (m *mover) checkNames(ctx context.Context) error {
+	queues, err := m.origin.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	refuse := func(what, name, instead string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s %.64q of the origin has a name that none may have, %s: %s",
+				what, name, err.Error(), instead))
+		}
+	}
+	for _, q := range queues {
+		refuse("queue", q, "set another one for its jobs", ValidateName(q))
+	}
+	for _, q := range m.pauses {
+		if !slices.Contains(queues, q) {
+			refuse("queue", q, "delete its row of __alkstore_queues", ValidateName(q))
+		}
+	}
+	for _, s := range m.schedules {
+		refuse("schedule", s.Name, "set another one, or remove it", ValidateName(s.Name))
+		if err := ValidateName(s.Queue); err != nil {
+			problems = append(problems, fmt.Errorf("schedule %.64q of the origin: %s: set it again, or remove it", s.Name, err.Error()))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // move brings what is not there yet. Schedules and pauses come last.
@@ -355,6 +389,7 @@ func wholeJobs(ctx context.Context, s sqlstore.Store, part []sized) ([]sqlstore.
 func plain(r *sqlstore.Row) {
 	clean := func(text *string) { *text = cleanText(*text, math.MaxInt) }
 	clean(&r.Claimant)
+	clean(&r.Schedule)
 	if r.LastError != nil {
 		text := *r.LastError
 		clean(&text)
@@ -385,6 +420,7 @@ func schedulesOf(ctx context.Context, s sqlstore.Store) ([]sqlstore.Schedule, er
 		if all[i].Payload == nil {
 			all[i].Payload = []byte{}
 		}
+		all[i].Spec = cleanText(all[i].Spec, math.MaxInt) // like the texts of jobs
 	}
 	if all == nil {
 		all = []sqlstore.Schedule{}

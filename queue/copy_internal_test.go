@@ -395,3 +395,54 @@ func TestCopyOfIDsThatNoJobHas(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyOfNames: names that were edited into what no server takes are refused by name, before anything is copied, and other
+// texts are cleaned. // K3 K88
+func TestCopyOfNames(t *testing.T) {
+	h, ok := newHouse(t)
+	if !ok {
+		return
+	}
+	h.enqueue(h.file, "plain", 1, []byte("small"))
+	h.must(h.file.Register(t.Context(), "nightly", func(now int64, _ *sqlstore.Schedule) (*sqlstore.Schedule, error) {
+		return &sqlstore.Schedule{Queue: "plain", Spec: "@every 1d", NextFireAt: now + 5, CatchUp: 3}, nil
+	}))
+	beside, err := sql.Open("sqlite", SQLiteDSN(h.path))
+	h.must(err)
+	defer func() { h.must(beside.Close()) }()
+	edit := func(statement, value string) {
+		t.Helper()
+		_, err := beside.ExecContext(t.Context(), statement, value)
+		h.must(err)
+	}
+	const (
+		live   = "UPDATE __alkstore_live SET queue = ?"
+		pause  = "INSERT INTO __alkstore_queues VALUES (?, 1)"
+		name   = "UPDATE __alkstore_scheduler_tasks SET name = ?"
+		target = "UPDATE __alkstore_scheduler_tasks SET queue = ?"
+	)
+	for _, tc := range []struct{ edit, undo, as, want string }{
+		{live, live, "plain", `queue "ab%sc" of the origin has a name`},
+		{pause, "DELETE FROM __alkstore_queues WHERE queue != ?", "plain", `queue "ab%sc" of the origin has a name`},
+		{name, name, "nightly", `schedule "ab%sc" of the origin has a name`},
+		{target, target, "plain", `schedule "nightly" of the origin: queue name "ab%sc"`},
+	} {
+		for value, quoted := range map[string]string{"ab\x00c": `\x00`, "ab\xffc": `\xff`} {
+			edit(tc.edit, value)
+			if _, err := Copy(t.Context(), h.from, h.to); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(tc.want, quoted)) {
+				t.Errorf("%s with %q: got %v, want it named", tc.edit, value, err)
+			}
+			edit(tc.undo, tc.as)
+		}
+	}
+	if all, err := allJobs(t.Context(), h.server); err != nil || len(all) > 0 {
+		t.Errorf("what was refused has left %v, %v", all, err)
+	}
+	edit("UPDATE __alkstore_live SET scheduled_for = 1, schedule = ?", "a\x00b")
+	edit("UPDATE __alkstore_scheduler_tasks SET spec = ?", "a\xffb")
+	for _, time := range []string{"once", "again"} {
+		if _, err := Copy(t.Context(), h.from, h.to); err != nil {
+			t.Errorf("copied %s: %v", time, err)
+		}
+	}
+}
