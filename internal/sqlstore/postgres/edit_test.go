@@ -54,6 +54,9 @@ func TestEdits(t *testing.T) {
 			if left := must(s.Check(t.Context()))(t); len(left) > 0 {
 				t.Errorf("%s: not mended: %+v (mended %+v)", where, left, repaired)
 			}
+			if column == "run_at" && what == "least" && state != "dead" && len(repaired) == 0 {
+				t.Errorf("%s: it is not named", where)
+			}
 			mended += len(repaired)
 			r := must(s.GetJob(t.Context(), ids[state]))(t)
 			if r == nil || len(must(s.ListJobs(t.Context(), sqlstore.Filter{Limit: 10}))(t)) != 4 {

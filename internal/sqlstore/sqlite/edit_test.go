@@ -47,6 +47,10 @@ func TestEdits(t *testing.T) {
 			if at, known := next["q"]; err != nil || !known || at > now {
 				t.Errorf("%s: looks as if another job of its queue were not ready: %v, %v", where, next, err)
 			}
+			stats := must(s.Stats(t.Context()))(t)
+			if i := slices.IndexFunc(stats, func(q sqlstore.QueueStats) bool { return q.Queue == "q" }); i < 0 || stats[i].OldestReadyS == nil {
+				t.Errorf("%s: another job of its queue is not counted by its age: %+v", where, stats)
+			}
 			if !slices.ContainsFunc(claim(t, s, "q", 10), func(r sqlstore.Row) bool { return r.ID == ids["witness"] }) {
 				t.Errorf("%s: another job of its queue is not handed out", where)
 			}
@@ -54,6 +58,9 @@ func TestEdits(t *testing.T) {
 			left := must(s.Check(t.Context()))(t)
 			if len(left) > 0 {
 				t.Errorf("%s: not mended: %+v (mended %+v)", where, left, repaired)
+			}
+			if column == "run_at" && what == "least" && state != "dead" && len(repaired) == 0 {
+				t.Errorf("%s: it is not named", where)
 			}
 			mended += len(repaired)
 			r := must(s.GetJob(t.Context(), ids[state]))(t)

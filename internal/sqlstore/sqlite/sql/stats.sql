@@ -1,9 +1,10 @@
+-- One ready time that was edited into a fraction, or is as far back as a number goes, must not hide the age of the others (K3).
 WITH
 waiting AS (
     SELECT queue,
         count(*) FILTER (WHERE run_at <= :now) AS ready,
         count(*) FILTER (WHERE run_at > :now) AS delayed,
-        :now - min(run_at) FILTER (WHERE run_at <= :now) AS oldest_ready_s
+        :now - CAST(min(max(run_at, -1000000000000)) FILTER (WHERE run_at <= :now) AS INTEGER) AS oldest_ready_s
     FROM __alkstore_live WHERE state = 'pending' GROUP BY queue
 ),
 running AS (SELECT queue, count(*) AS processing FROM __alkstore_live WHERE state = 'processing' GROUP BY queue),
