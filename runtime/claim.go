@@ -16,6 +16,10 @@ const (
 	// suspects wait for their turn.
 	suspectInterval = time.Second
 
+	// longestRefusal bounds how long a job that must not start beside others is handed back for. Its visibility timeout may be
+	// a year, or whatever an edited stamp says, and the others may end at any moment.
+	longestRefusal = time.Minute
+
 	// longestBreath bounds how long free slots wait for more to become free: a claim that took longer did not cost that much,
 	// it had to wait, for a lock or for the network. // K21
 	longestBreath = 100 * time.Millisecond
@@ -306,7 +310,7 @@ func (w *Worker) claimBy(
 	}
 	refused := w.start(lasting, o.line, jobs, asked)
 	for _, a := range refused {
-		w.handBack([]*queue.Job{a.job}, max(a.job.VisibilityTimeout/heartbeats, time.Second))
+		w.handBack([]*queue.Job{a.job}, min(max(a.lease()/heartbeats, time.Second), longestRefusal))
 	}
 	return len(jobs), len(jobs) - len(refused), nil
 }

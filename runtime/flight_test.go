@@ -274,6 +274,19 @@ func TestSuspects(t *testing.T) {
 		})
 	}
 
+	bubble(t, "K25_a_refused_start_is_tried_again_soon_however_long_the_lease", func(w *world) {
+		more := w.enqueue("q", 1, queue.EnqueueOptions{Priority: 1, VisibilityTimeout: queue.MaxVisibilityTimeout})
+		last := w.enqueue("q", 1, queue.EnqueueOptions{VisibilityTimeout: queue.MaxVisibilityTimeout, MaxAttempts: 2})
+		for _, j := range w.claim("q", 2) {
+			w.endLease(j.ID, j.Fence)
+		}
+		w.pass(2 * time.Second)
+		p := w.start(runtime.Config{}, serve("q", w.ledger.taking(20*time.Second), handlers.Options{}))
+		w.pass(3 * time.Minute)
+		w.wantState(gone, append(more, last...)...)
+		w.stop(p)
+	})
+
 	bubble(t, "K25_they_are_found_while_other_jobs_keep_the_slots_busy", func(w *world) {
 		ids := abandoned(w, 2, queue.EnqueueOptions{Priority: -5})
 		w.enqueue("q", 1000, queue.EnqueueOptions{Priority: 5})
