@@ -102,7 +102,11 @@ func problemsIn(which string, found []sqlstore.Problem) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the %s has %d problems, such as: job %d %s; repair it first", which, len(found), found[0].JobID, found[0].Detail)
+	first := found[0].Detail
+	if id := found[0].JobID; id != 0 {
+		first = fmt.Sprintf("job %d %s", id, first)
+	}
+	return fmt.Errorf("the %s has %d problems, such as: %s; repair it first", which, len(found), first)
 }
 
 // mover is one Copy. Jobs go in the order of their ids, and after each part the target's sequence of ids is moved to where

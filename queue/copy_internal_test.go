@@ -257,6 +257,10 @@ func TestCopyRefuses(t *testing.T) {
 		}},
 		"a_claim_on_the_file": {want: "the origin is in use: job", prepare: func(h *house) { h.claim(h.file, "plain", 1) }},
 		"jobs_on_the_server":  {want: "the target is in use: it has 1 jobs", prepare: func(h *house) { h.enqueue(h.server, "plain", 1, nil) }},
+		"a_lock_that_no_job_has": {want: "such as: the lock l is held for years", prepare: func(h *house) {
+			_, err := h.file.Lead(h.Context(), "l", "somebody", 9_999_999_999)
+			h.must(err)
+		}},
 		"jobs_that_were_there": {want: "the target is in use", prepare: func(h *house) {
 			ids := h.enqueue(h.server, "plain", 1, nil)
 			_, err := h.server.Cancel(h.Context(), ids)
