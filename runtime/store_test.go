@@ -183,8 +183,9 @@ var scenarios = []struct {
 		untilIdle(t, c, serve("q", l.handler(func(ctx context.Context, j *queue.Job) error {
 			if j.Attempt == 1 {
 				<-ctx.Done()
+				return ctx.Err()
 			}
-			return ctx.Err()
+			return nil // be it too late as well: it counts
 		}), handlers.Options{Timeout: 10 * time.Millisecond}), 0)
 		if runs := l.of(id); len(runs) != 2 || !errors.Is(runs[0].cause, handlers.ErrTimeout) {
 			t.Errorf("ran as %+v, want a timeout and a second attempt", runs)
