@@ -106,13 +106,13 @@ func TestAckTxUncommitted(t *testing.T) {
 	t.Run("K13_heartbeats_go_on_after_a_rollback", func(t *testing.T) {
 		t.Parallel()
 		db, c := openBoth(t, queue.Config{})
-		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})
+		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: realLease})
 		l := new(ledger)
 		w, err := runtime.New(c, serve("q", l.handler(ackThen(db, func(ctx context.Context, tx *sql.Tx) error {
 			if err := tx.Rollback(); err != nil {
 				return err
 			}
-			if err := within(ctx, 3*time.Second); err != nil {
+			if err := outlast(ctx, c); err != nil {
 				return err
 			}
 			again, err := db.BeginTx(ctx, nil)
@@ -131,10 +131,10 @@ func TestAckTxUncommitted(t *testing.T) {
 	t.Run("after_the_commit_its_heartbeats_are_missed_by_nobody", func(t *testing.T) {
 		t.Parallel()
 		db, c := openBoth(t, queue.Config{})
-		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: time.Second})
+		enqueue(t, c, "q", 1, queue.EnqueueOptions{VisibilityTimeout: realLease})
 		l, log := new(ledger), new(logbook)
 		w, err := runtime.New(c, serve("q", l.handler(ackThen(db, func(ctx context.Context, tx *sql.Tx) error {
-			return errors.Join(tx.Commit(), within(ctx, 3*time.Second))
+			return errors.Join(tx.Commit(), outlast(ctx, c))
 		})), handlers.Options{}), runtime.Config{UntilIdle: true, Logger: log.logger()})
 		must(t, err)
 		must(t, w.Run(t.Context()))
