@@ -113,8 +113,8 @@ func TestAlarm(t *testing.T) {
 			<-a.c
 			a.set(time.Hour)
 			a.set(0)
-			a.set(10 * time.Millisecond)
 			began := time.Now()
+			a.set(10 * time.Millisecond)
 			<-a.c
 			if took := time.Since(began); took < 9*time.Millisecond {
 				t.Errorf("went off after %v, want what it was set to last", took)
