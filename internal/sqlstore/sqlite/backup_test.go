@@ -1,10 +1,12 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -130,16 +132,17 @@ func TestBackup(t *testing.T) {
 		enqueue(t, s, jobs(20, big)...)
 		done := make(chan error, 1)
 		go func() { done <- s.Backup(t.Context(), path+".copy") }()
-		err := s.Close() // before, during or after
-		select {
-		case berr := <-done:
-			if err != nil || (berr != nil && !errors.Is(berr, sqlstore.ErrClosed)) {
-				t.Errorf("got %v and %v", err, berr)
-			}
-		default:
-			if err := <-done; !errors.Is(err, sqlstore.ErrClosed) {
-				t.Errorf("a backup that goes on after Close: got %v, want ErrClosed", err)
-			}
+		for begun := false; !begun; goruntime.Gosched() {
+			_, err := os.Stat(path + ".copy")
+			begun = err == nil
+		}
+		err := s.Close()
+		closed := must(os.ReadFile(path + ".copy"))(t)
+		if err := errors.Join(err, <-done); err != nil {
+			t.Fatal(err)
+		}
+		if after := must(os.ReadFile(path + ".copy"))(t); !bytes.Equal(closed, after) || len(after) < 20<<20 {
+			t.Errorf("the copy had %d bytes when Close returned, and %d in the end", len(closed), len(after))
 		}
 	})
 }
