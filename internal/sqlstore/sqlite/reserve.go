@@ -71,7 +71,7 @@ func (w *writer) insert(c *call) (done bool) {
 	t := &tx{}
 	id, last := w.ids.take()
 	c.err = w.locked(c, func() error {
-		if err := w.files.look(w.seen); err != nil {
+		if err := w.files.glance(w.seen); err != nil {
 			return err
 		}
 		t.session = w.on

@@ -197,7 +197,7 @@ func (s *Store) Close() error {
 		s.signals.Close()
 		s.calls.Lock() // writes wait for their turn
 		defer s.calls.Unlock()
-		s.closeErr = fail("close", "", 0, errors.Join(s.read.close(), s.readers.Close(), s.write.close()))
+		s.closeErr = fail("close", "", 0, errors.Join(s.read.close(), s.readers.Close(), s.write.close(), s.files.close()))
 	})
 	return s.closeErr
 }

@@ -212,7 +212,7 @@ func (w *writer) open(c *call) (t *tx, err error) {
 	if w.seen == nil {
 		w.seen = w.files.meet()
 	}
-	if err := w.files.look(w.seen); err != nil { // before anything is written to a file that is not ours
+	if err := w.files.glance(w.seen); err != nil { // before anything is written to a file that is not ours
 		return nil, err
 	}
 	return &tx{session: w.on, ids: &w.ids}, nil
