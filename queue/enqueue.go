@@ -57,7 +57,7 @@ func (o EnqueueOptions) Validate() error {
 	if o.Expires < 0 {
 		problems = append(problems, invalidf("expiry %v is negative", o.Expires))
 	}
-	return errors.Join(append(problems, o.stamps().Validate())...)
+	return errors.Join(errors.Join(problems...), o.stamps().Validate()) // an append would allocate for each job
 }
 
 // maxUnix is the last second of the year 9999, the last that RFC 3339 can write.

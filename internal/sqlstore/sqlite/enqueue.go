@@ -167,13 +167,24 @@ func (t *tx) usedUp(ctx context.Context, err error) error {
 
 // enqueueAs inserts a plain job with a reserved id. False if it is not to be used any more.
 func (t *tx) enqueueAs(ctx context.Context, id, last int64, j *sqlstore.NewJob) (done bool, err error) {
-	m, err := t.mold(j)
-	if err != nil {
-		return false, err
+	payload := j.Payload
+	if payload == nil {
+		payload = []byte{}
 	}
-	args := append(t.common(&m), forOne(&m, j)...)
-	n, err := t.affected(ctx, "enqueue_reserved", append(args, sql.Named("id", id), sql.Named("last", last))...)
-	t.wake(m.queue)
+	n, err := t.affected(ctx, "enqueue_reserved",
+		sql.Named("id", id),
+		sql.Named("last", last),
+		sql.Named("queue", j.Queue),
+		sql.Named("payload", payload),
+		sql.Named("priority", j.Priority),
+		sql.Named("run_at", t.now+j.DelayS),
+		sql.Named("now", sql.NullInt64{Int64: t.now, Valid: !t.timeless}),
+		sql.Named("visibility_timeout_s", j.Stamps.VisibilityTimeoutS),
+		sql.Named("max_attempts", j.Stamps.MaxAttempts),
+		sql.Named("backoff_base_s", j.Stamps.BackoffBaseS),
+		sql.Named("dead_letter_retention_s", optional(j.Stamps.DeadLetterRetentionS)),
+	)
+	t.wake(j.Queue)
 	return n > 0, err
 }
 
@@ -214,12 +225,12 @@ func lineUp(jobs []sqlstore.NewJob) (payloads []byte, places []int64) {
 	for i := range jobs {
 		size += len(jobs[i].Payload)
 	}
-	payloads = make([]byte, 0, size)
+	payloads = make([]byte, 0, size+1)
 	for i := range jobs {
-		places[i] = int64(len(payloads))*2*spillOver + int64(len(jobs[i].Payload))
+		places[i] = int64(len(payloads)+1)*2*spillOver + int64(len(jobs[i].Payload))
 		payloads = append(payloads, jobs[i].Payload...)
 	}
-	return payloads, places
+	return append(payloads, 0), places
 }
 
 func optional(v *int64) sql.NullInt64 {

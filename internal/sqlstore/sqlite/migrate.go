@@ -85,7 +85,7 @@ func apply(ctx context.Context, conn *sql.Conn, on *session, step string) error 
 	if table, column, ok := strings.Cut(name[len("0000_"):], "."); ok {
 		_, err = on.one(ctx, "column_exists", []any{&done}, sql.Named("table", table), sql.Named("column", column))
 	} else if step == rebuildLive {
-		_, err = on.one(ctx, "live_has_autoincrement", []any{&done})
+		_, err = on.one(ctx, "live_is_whole", []any{&done})
 	}
 	if err != nil || done {
 		return err

@@ -33,6 +33,7 @@ func oldShapes() map[string][]string {
 	return map[string][]string{
 		"T4_oldest_shape":           {oldestLive, oldestDead},
 		"T4_without_autoincrement":  {strings.Replace(oldestLive, "AUTOINCREMENT", "", 1), oldestDead},
+		"T4_without_defaults":       {strings.NewReplacer("DEFAULT 'pending'", "", "DEFAULT 0", "").Replace(oldestLive), oldestDead},
 		"T4_dead_without_state":     {oldestLive, strings.Replace(oldestDead, "state TEXT NOT NULL DEFAULT 'dead',", "", 1)},
 		"T4_without_constraints":    {strings.ReplaceAll(oldestLive, "NOT NULL", ""), strings.ReplaceAll(oldestDead, "NOT NULL", "")},
 		"T4_bare_types":             {bare(oldestLive), bare(oldestDead)},
@@ -132,6 +133,14 @@ func TestMigrate(t *testing.T) {
 			}
 			if got, want := ids(claim(t, s, "old", 10)), []int64{5, 90}; !slices.Equal(got, want) {
 				t.Errorf("claimed after requeue: got %v, want %v", got, want)
+			}
+			fresh := append(enqueue(t, s, newJob("old")), enqueue(t, s, jobs(2, newJob("old"))...)...)
+			newest := claim(t, s, "old", 10)
+			if got := ids(newest); !slices.Equal(got, fresh) || fresh[0] <= 90 {
+				t.Errorf("claimed after enqueue: got %v, want %v", got, fresh)
+			}
+			for _, r := range newest {
+				must(s.AckBatch(t.Context(), []sqlstore.Handle{handle(r)}))(t)
 			}
 			clock.Set(clock.Now() + 101)
 			if got, want := ids(claim(t, s, "old", 10)), []int64{6, 5, 4, 90}; !slices.Equal(sorted(got), sorted(want)) {

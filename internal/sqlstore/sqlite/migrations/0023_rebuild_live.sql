@@ -1,5 +1,5 @@
 -- A live table without AUTOINCREMENT would give the ids of finished jobs away again (E1). SQLite cannot add it to a
--- table, so the rows move to a new one. Only for such files.
+-- table, nor a default, so the rows move to a new one. Only for such files.
 ALTER TABLE __alkstore_live RENAME TO __alkstore_live_oldest;
 
 CREATE TABLE __alkstore_live (
