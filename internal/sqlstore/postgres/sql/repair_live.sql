@@ -26,7 +26,7 @@ UPDATE __alkstore_live AS job SET
     created_at              = CASE
         WHEN job.created_at BETWEEN 0 AND 253402300799 THEN job.created_at ELSE (SELECT now FROM clock)
     END,
-    run_at                  = CASE WHEN job.run_at BETWEEN 0 AND 253402300799 THEN job.run_at ELSE (SELECT now FROM clock) END,
+    run_at                  = CASE WHEN job.run_at BETWEEN -62135596800 AND 253402300799 THEN job.run_at ELSE (SELECT now FROM clock) END,
     max_attempts            = CASE WHEN job.max_attempts BETWEEN 1 AND 2147483647 THEN job.max_attempts ELSE 20 END,
     visibility_timeout_s    = CASE
         WHEN job.visibility_timeout_s BETWEEN 1 AND 366 * 86400 THEN job.visibility_timeout_s ELSE 30

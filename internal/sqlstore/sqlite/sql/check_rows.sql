@@ -61,8 +61,8 @@ UNION ALL
 SELECT 'time', id, CAST(queue AS TEXT), 'was enqueued before 1970 or after 9999: set created_at'
 FROM __alkstore_live WHERE created_at NOT BETWEEN 0 AND 253402300799
 UNION ALL
-SELECT 'time', id, CAST(queue AS TEXT), 'is ready since before 1970: set run_at'
-FROM __alkstore_live WHERE run_at < 0
+SELECT 'time', id, CAST(queue AS TEXT), 'is ready since before the year 1: set run_at'
+FROM __alkstore_live WHERE run_at < -62135596800
 UNION ALL
 SELECT 'time', id, CAST(queue AS TEXT), 'was enqueued or died before 1970 or after 9999: set created_at and died_at'
 FROM __alkstore_dead WHERE created_at NOT BETWEEN 0 AND 253402300799 OR died_at NOT BETWEEN 0 AND 253402300799

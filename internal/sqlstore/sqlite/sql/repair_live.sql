@@ -22,7 +22,7 @@ UPDATE __alkstore_live SET
     queue                   = CAST(queue AS TEXT),
     priority                = iif(typeof(priority) = 'integer', priority, 0),
     created_at              = iif(typeof(created_at) = 'integer' AND created_at BETWEEN 0 AND 253402300799, created_at, :now),
-    run_at                  = iif(typeof(run_at) = 'integer' AND run_at BETWEEN 0 AND 253402300799, run_at, :now),
+    run_at                  = iif(typeof(run_at) = 'integer' AND run_at BETWEEN -62135596800 AND 253402300799, run_at, :now),
     expires_at              = iif(typeof(expires_at) = 'integer', expires_at, NULL),
     max_attempts            = iif(typeof(max_attempts) = 'integer' AND max_attempts BETWEEN 1 AND 2147483647, max_attempts, 20),
     visibility_timeout_s    = iif(
