@@ -13,18 +13,24 @@ import (
 )
 
 const (
-	// turnsPerLook is how many transactions, and bytesPerLook how much payload in them, go by between two looks at the
-	// WAL: it grows by a few megabytes at most.
-	turnsPerLook = 16
-	bytesPerLook = 2 << 20
+	// bytesPerLook is how much goes into the WAL between two looks at it, by an estimate: of each transaction a page of the
+	// table and one of an index, and of each row what it takes besides its payload.
+	bytesPerLook        = 128 * pageBytes
+	bytesPerTransaction = 2 * pageBytes
+	bytesPerRow         = 256
+	pageBytes           = 4096
 
-	// backlog is how many pages of the WAL are worth a checkpoint. At twice as many SQLite makes one in the commit: the net
-	// for a checkpointer that does not keep up.
-	backlog = 500
+	// backlog is how many pages of the WAL are worth a checkpoint.
+	backlog = 400
 
-	// overlong is the length of a WAL, in pages, from which on writers pause for the whole checkpoint, so as not to make it
-	// even longer meanwhile.
-	overlong = 4 * backlog
+	// long is the length of a WAL, in pages, from which on writers pause so that it starts over: more rarely than there are
+	// checkpoints, since they wait for the disk meanwhile. At a thousand SQLite makes a checkpoint in the commit: the net for
+	// a checkpointer that does not keep up.
+	long = 2 * backlog
+
+	// overlong is the length from which on writers pause for the whole checkpoint, so as not to make it even longer
+	// meanwhile.
+	overlong = 2 * long
 
 	// trimFor bounds the wait for readers.
 	trimFor = 250 * time.Millisecond
@@ -45,8 +51,7 @@ type checkpointer struct {
 
 	full atomic.Bool // the disk was full for some call
 
-	turns     int   // since the last kick; like the next one, it belongs to whoever leads the line
-	bytes     int   // likewise, of payload
+	bytes     int   // since the last kick; belongs to whoever leads the line
 	tolerated int64 // bytes up to which the WAL is left as it is; zero: the usual
 }
 
@@ -76,19 +81,20 @@ func (c *checkpointer) close() error {
 
 // turn counts a transaction.
 func (c *checkpointer) turn(calls []*call) {
-	c.turns++
+	c.bytes += bytesPerTransaction
 	for _, call := range calls {
 		if call.err != nil && errors.Is(kind(call.err), sqlstore.ErrFull) {
 			c.full.Store(true)
 		}
+		c.bytes += min(call.size, most) * bytesPerRow
 		for i := range call.jobs {
 			c.bytes += len(call.jobs[i].Payload)
 		}
 	}
-	if c.turns < turnsPerLook && c.bytes < bytesPerLook && !c.full.Load() {
+	if c.bytes < bytesPerLook && !c.full.Load() {
 		return
 	}
-	c.turns, c.bytes = 0, 0
+	c.bytes = 0
 	select {
 	case c.kick <- struct{}{}:
 	default: // it is at it
@@ -114,6 +120,9 @@ func (c *checkpointer) look() {
 	}
 	if pages < overlong {
 		if _, _, err := c.checkpoint("checkpoint_passive"); err != nil {
+			return
+		}
+		if pages < long {
 			return
 		}
 	}

@@ -55,7 +55,7 @@ func TestCheckpointer(t *testing.T) {
 	})
 	t.Run("no_call_waits_for_the_header_of_a_WAL_that_starts_over", func(t *testing.T) {
 		s := openStore(t, Options{})
-		large := sqlstore.NewJob{Queue: "q", Payload: make([]byte, bytesPerLook), Stamps: oneJob[0].Stamps}
+		large := sqlstore.NewJob{Queue: "q", Payload: make([]byte, long*pageBytes), Stamps: oneJob[0].Stamps}
 		if _, err := s.Enqueue(t.Context(), oneJob); err != nil { // now there is a WAL
 			t.Fatal(err)
 		}
