@@ -111,7 +111,11 @@ func (c *checkpointer) look() {
 	if err != nil && full {
 		c.full.Store(true) // still to be done
 	}
-	if err != nil || pages-moved < backlog && !full {
+	worth := int64(backlog)
+	if pages >= long {
+		worth /= 2 // the next look may come too late for the writers not to do it themselves
+	}
+	if err != nil || pages-moved < worth && !full {
 		return
 	}
 	if full { // all of it: what the database has a place for already must not take another one // K59
