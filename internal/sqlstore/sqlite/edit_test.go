@@ -12,6 +12,7 @@ import (
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
+	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
 )
 
 // values are what a person may write into any column.
@@ -80,9 +81,9 @@ func TestEdits(t *testing.T) {
 // TestEditedFence is about the greatest number, after which none comes: nobody else's claim ends, and no job is in nobody's
 // hands. // C1, H1, K2
 func TestEditedFence(t *testing.T) {
-	now := int64(1_700_000_000)
+	clock := storetest.NewClock()
 	path := filepath.Join(t.TempDir(), "queue.db")
-	s := open(t, path, sqlite.Options{Synchronous: "NORMAL", Clock: func() int64 { return now }})
+	s := open(t, path, sqlite.Options{Synchronous: "NORMAL", Clock: clock.Now})
 	db := pool(t, path)
 	edited := func() (id int64) {
 		id = enqueue(t, s, newJob("q"))[0]
@@ -91,7 +92,7 @@ func TestEditedFence(t *testing.T) {
 	}
 	id := edited()
 	first := claim(t, s, "q", 1)
-	now += 1000
+	clock.Set(clock.Now() + 1000)
 	if second := claim(t, s, "q", 1); len(first) != 1 || len(second) != 1 {
 		t.Fatalf("claimed %d and %d jobs, want the one twice", len(first), len(second))
 	}
