@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -91,4 +92,60 @@ func TestCheckpointer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCheckpointsBeforeTheWALStartsOver: a backlog is copied beside the writers, and only once the WAL is long it starts
+// over, for which they pause.
+func TestCheckpointsBeforeTheWALStartsOver(t *testing.T) {
+	s := openStore(t, Options{Synchronous: "NORMAL"})
+	unattended(s)
+	c := s.write.wal
+	length := func() (pages, moved int64) {
+		t.Helper()
+		pages, moved, err := c.checkpoint("checkpoint_noop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages, moved
+	}
+	fill := func(to int64) {
+		t.Helper()
+		job := oneJob[0]
+		job.Payload = make([]byte, 4*pageBytes)
+		for pages, _ := length(); pages < to; pages, _ = length() {
+			if _, err := s.Enqueue(t.Context(), []sqlstore.NewJob{job}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	look := func(at int64) (before, after, moved int64) {
+		t.Helper()
+		fill(at)
+		before, _ = length()
+		c.look()
+		after, moved = length()
+		return before, after, moved
+	}
+	if _, after, moved := look(backlog / 2); moved > 0 {
+		t.Errorf("of half a backlog %d of %d pages were copied, want none", moved, after)
+	}
+	fill(backlog * 5 / 4)
+	reader, err := s.readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}) // else the next write would start over
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs int
+	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM __alkstore_live").Scan(&jobs); err != nil {
+		t.Fatal(err)
+	}
+	if before, after, moved := look(0); after != before || moved != after {
+		t.Errorf("of a backlog of %d pages %d of %d are copied, want all, in a WAL that goes on", before, moved, after)
+	}
+	fill(long) // less than a backlog since
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if before, after, _ := look(0); before < long || after > 2 {
+		t.Errorf("the WAL had %d pages and has %d, want one that was long and has started over", before, after)
+	}
 }
