@@ -1,5 +1,5 @@
 -- enqueue.sql for a job that has a reserved id, a payload in its row, no expiry and no schedule: if the sequence is still
--- what it was then, and nobody has put a row with that id there by hand. A parameter costs a fifth of a microsecond.
+-- what it was then, and nobody has put a row with that id there by hand.
 INSERT INTO __alkstore_live (
     id, queue, payload, payload_size, spilled, state, priority, run_at, created_at, expires_at, attempts, fence,
     visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s, schedule, scheduled_for
