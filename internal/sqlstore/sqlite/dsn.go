@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/alkstore/alkworker/internal/sqlstore/sqlite/walvfs"
 )
 
 // Options are how a file is opened. The zero value is the safe default.
@@ -96,6 +98,9 @@ func dsn(path string, o Options, r role) string {
 	}
 	if r == reader {
 		q.Add("_pragma", "query_only(ON)")
+	}
+	if r == writing {
+		q.Set("vfs", walvfs.Name)
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }

@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
+	"github.com/alkstore/alkworker/internal/sqlstore/sqlite/walvfs"
 )
 
 // oldestSQLite is the first version without the WAL-reset bug, by which two processes that write and checkpoint at the
@@ -67,6 +68,9 @@ func open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	// For the whole process, and what SQLite does wherever it is built for the system: a commit that does not wait for the
 	// time of the file's last change to be written as well. Where there is no fdatasync, it stays with fsync.
 	_, _ = sqlite.Fdatasync(true)
+	if err := walvfs.Register(); err != nil {
+		return nil, err
+	}
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
