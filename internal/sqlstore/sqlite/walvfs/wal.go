@@ -32,9 +32,11 @@ type wal struct {
 
 	held  []byte
 	start int64 // where held begins in the file
-	// inside: what was written last is the header of a frame, and its page has to follow. commits: that page is the last of
-	// a transaction.
-	inside, commits bool
+	// inside: what was written last is the header of a frame, and its page has to follow.
+	inside bool
+	// commits: the last header was that of a transaction's last frame. What follows its page, until the lock is left, may be
+	// anything, such as the rest of a frame that has the size of a header.
+	commits bool
 	// end is behind the last frame that was added. What is written before it is not added: if SQLite has no room for a page
 	// that it is still changing, it adds it and writes over it later, and then over the headers of all that follow.
 	end int64
@@ -84,7 +86,7 @@ func (w *wal) write(tls *libc.TLS, data []byte, to int64) int32 {
 	}
 	next := w.start + int64(len(w.held))
 	switch isHeader := len(data) == frameHeader; {
-	case isHeader && to >= w.end && (to == next || len(w.held) == 0):
+	case isHeader && !w.commits && to >= w.end && (to == next || len(w.held) == 0):
 		w.inside, w.commits = true, endsTransaction(data)
 	case w.inside && to == next:
 		w.inside, w.end = false, to+int64(len(data))
@@ -95,7 +97,7 @@ func (w *wal) write(tls *libc.TLS, data []byte, to int64) int32 {
 		switch {
 		case to == 0: // the log begins anew
 			w.end = int64(len(data))
-		case isHeader: // a frame that was added is changed, or it is where one was added and rolled back
+		case isHeader: // a frame is changed, or added where one was rolled back, or added after the commit
 			w.inside, w.commits, w.start = true, endsTransaction(data), to+frameHeader
 		}
 		return w.put(tls, data, to)
@@ -136,7 +138,7 @@ func (w *wal) flush(tls *libc.TLS) int32 {
 
 // leave forgets what was not committed.
 func (w *wal) leave() {
-	w.held, w.inside, w.failed = w.held[:0], false, sqlite3.SQLITE_OK
+	w.held, w.inside, w.commits, w.failed = w.held[:0], false, false, sqlite3.SQLITE_OK
 }
 
 func (w *wal) put(tls *libc.TLS, data []byte, to int64) int32 {

@@ -26,7 +26,8 @@ func TestWhatIsWrittenWhen(t *testing.T) {
 	}{
 		{"transaction", "frame 1, frame 2, last 3", "1608 at 32"},
 		{"transaction_of_one", "last 1", "536 at 32"},
-		{"one_after_the_other", "last 1, last 2", "536 at 32, 536 at 568"},
+		{"one_after_the_other", "last 1, leave, last 2", "536 at 32, 536 at 568"},
+		{"after_a_commit", "last 1, header 2, leave, last 2", "536 at 32, 24 at 568, 536 at 568"},
 		{"after_those_of_another_process", "last 1, leave, frame 4, last 5", "536 at 32, 1072 at 1640"},
 		{"begun_anew", "last 7, leave, begin, frame 1, last 2", "536 at 3248, 32 at 0, 1072 at 32"},
 		{"begun_anew_by_another_process", "last 7, leave, frame 4, last 5", "536 at 3248, 24 at 1640, 1048 at 1664"},
@@ -80,6 +81,7 @@ func TestLostFrames(t *testing.T) {
 				}
 			}
 			do("last 1", sqlite3.SQLITE_OK)
+			do("leave", sqlite3.SQLITE_OK)
 			do("frame 2", sqlite3.SQLITE_OK)
 			f.code = sqlite3.SQLITE_FULL
 			do(first, sqlite3.SQLITE_FULL)

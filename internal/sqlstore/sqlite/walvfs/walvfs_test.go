@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"modernc.org/libc"
@@ -38,20 +39,20 @@ type beside struct {
 func newBeside(t *rapid.T, dir string) (_ *beside, end func()) {
 	b := &beside{path: filepath.Join(dir, "some.db")}
 	var closers []func()
-	connect := func(path, vfs string) *sql.Conn {
-		c, closer := open(t, path, vfs)
+	connect := func(path string, parameters ...string) *sql.Conn {
+		c, closer := open(t, path, parameters...)
 		closers = append(closers, closer)
 		return c
 	}
-	b.plain = connect(b.path, "")
-	b.twin = connect(filepath.Join(dir, "twin.db"), "")
+	b.plain = connect(b.path)
+	b.twin = connect(filepath.Join(dir, "twin.db"))
 	exec(t, b.plain, "PRAGMA page_size = 512", "PRAGMA journal_mode = WAL", "PRAGMA wal_autocheckpoint = 0")
 	exec(t, b.twin, "PRAGMA journal_mode = MEMORY", "PRAGMA synchronous = OFF")
 	for _, c := range []*sql.Conn{b.plain, b.twin} {
 		exec(t, c, "CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB CHECK (v >= x''))", "CREATE INDEX by_v ON t (v)")
 	}
-	b.reader = connect(b.path, "")
-	b.layered = connect(b.path, Name)
+	b.reader = connect(b.path)
+	b.layered = connect(b.path, "vfs="+Name)
 	exec(t, b.layered, "PRAGMA cache_size = 10", "PRAGMA wal_autocheckpoint = 0",
 		fmt.Sprintf("PRAGMA synchronous = %d", rapid.IntRange(1, 2).Draw(t, "synchronous")))
 	return b, func() {
@@ -153,7 +154,7 @@ func (b *beside) check(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	c, closed := open(t, copied, "")
+	c, closed := open(t, copied)
 	defer closed()
 	if got := contentOf(t, c); got != want {
 		t.Fatalf("a crash leaves content %s, want %s", got, want)
@@ -161,6 +162,32 @@ func (b *beside) check(t *rapid.T) {
 	var result string
 	if err := c.QueryRowContext(context.Background(), "PRAGMA integrity_check").Scan(&result); err != nil || result != "ok" {
 		t.Fatalf("a crash leaves a database with %q, %v", result, err)
+	}
+}
+
+// A disk may destroy what is in the same sector as what it writes. SQLite then fills up the sector with copies of the last
+// frame, asks for the disk where it ends, in the middle of a frame, and writes the rest: now and then of a header's size.
+func TestRestOfAFrame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "some.db")
+	layered, end := open(t, path, "vfs="+Name, "psow=0")
+	defer end()
+	for _, s := range []string{"PRAGMA page_size = 512", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
+		"PRAGMA wal_autocheckpoint = 0", "CREATE TABLE t (v)"} {
+		if err := try(layered, s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	reader, end := open(t, path)
+	defer end()
+	for want := range 200 {
+		var got int
+		err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM t WHERE length(v) = 100").Scan(&got)
+		if err != nil || got != want {
+			t.Fatalf("%d rows, %v, want %d", got, err, want)
+		}
+		if err := try(layered, "INSERT INTO t VALUES (zeroblob(100))"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -196,15 +223,12 @@ func exec(t *rapid.T, c *sql.Conn, statements ...string) {
 }
 
 // open opens one connection, and returns what closes it.
-func open(t interface{ Fatal(...any) }, path, vfs string) (*sql.Conn, func()) {
+func open(t interface{ Fatal(...any) }, path string, parameters ...string) (*sql.Conn, func()) {
 	if err := Register(); err != nil {
 		t.Fatal(err)
 	}
-	q := url.Values{"_busy_timeout": {"0"}}
-	if vfs != "" {
-		q.Set("vfs", vfs)
-	}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String())
+	query := strings.Join(append(parameters, "_busy_timeout=0"), "&")
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String())
 	if err != nil {
 		t.Fatal(err)
 	}
