@@ -12,8 +12,9 @@ import (
 // frameHeader is the size in bytes of what is before each page: https://sqlite.org/fileformat2.html#walformat.
 const frameHeader = 24
 
-// mostHeld bounds in bytes what is held back: among that much, one write more makes no difference.
-const mostHeld = 128 << 10
+// mostHeld bounds in bytes what is held back: among that much, one write more makes no difference. More cannot be written
+// at once: on Unix SQLite looks at the lower 17 bits of a size alone, and says that the disk is full.
+const mostHeld = 128<<10 - 1
 
 // writerLock is the one that whoever writes to the WAL holds: https://sqlite.org/walformat.html#wal_locks.
 const writerLock = 0

@@ -165,8 +165,9 @@ func (b *beside) check(t *rapid.T) {
 	}
 }
 
-// A disk may destroy what is in the same sector as what it writes. SQLite then fills up the sector with copies of the last
-// frame, asks for the disk where it ends, in the middle of a frame, and writes the rest: now and then of a header's size.
+// A disk may destroy what is in the same sector as what it writes. SQLite then fills up the sector with copies of the
+// last frame, asks for the disk where it ends, in the middle of a frame, and writes the rest: now and then of a header's
+// size.
 func TestRestOfAFrame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "some.db")
 	layered, end := open(t, path, "vfs="+Name, "psow=0")
@@ -187,6 +188,16 @@ func TestRestOfAFrame(t *testing.T) {
 		}
 		if err := try(layered, "INSERT INTO t VALUES (zeroblob(100))"); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestLargeTransaction(t *testing.T) {
+	c, end := open(t, filepath.Join(t.TempDir(), "some.db"), "vfs="+Name)
+	defer end()
+	for _, s := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE t (v)", "INSERT INTO t VALUES (zeroblob(1000000))"} {
+		if err := try(c, s); err != nil {
+			t.Fatalf("%s: %v", s, err)
 		}
 	}
 }
