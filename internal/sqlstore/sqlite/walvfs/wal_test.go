@@ -3,7 +3,6 @@ package walvfs
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -104,6 +103,8 @@ type memory struct {
 	system        *methods
 	writes        []string
 	code          int32 // that a write ends with
+	// data is what is written. An address of SQLite's must not be one of a goroutine's stack, which may move.
+	data [pageSize]byte
 }
 
 var theMemory *memory
@@ -145,11 +146,7 @@ func xWriteMemory(_ *libc.TLS, _, _ uintptr, n int32, to int64) int32 {
 func (m *memory) do(t *testing.T, step string) int32 {
 	t.Helper()
 	log := address(m.log)
-	write := func(to int64, data []byte) int32 {
-		defer runtime.KeepAlive(data)
-		return xWrite(nil, log, addressOf(data), int32(len(data)), to)
-	}
-	header, page := make([]byte, frameHeader), make([]byte, pageSize)
+	write := func(to int64, n int32) int32 { return xWrite(nil, log, address(&m.data), n, to) }
 	var n, last int
 	what, rest, _ := strings.Cut(step, " ")
 	if rest != "" {
@@ -157,22 +154,23 @@ func (m *memory) do(t *testing.T, step string) int32 {
 			t.Fatalf("step %q: %v", step, err)
 		}
 	}
+	m.data = [pageSize]byte{}
 	switch what {
 	case "end", "last":
-		binary.BigEndian.PutUint32(header[4:], 99)
+		binary.BigEndian.PutUint32(m.data[4:], 99)
 	}
 	switch what {
 	case "begin":
-		return write(0, make([]byte, frameAt(1)))
+		return write(0, int32(frameAt(1)))
 	case "header", "end":
-		return write(frameAt(n), header)
+		return write(frameAt(n), frameHeader)
 	case "page":
-		return write(frameAt(n)+frameHeader, page)
+		return write(frameAt(n)+frameHeader, pageSize)
 	case "frame", "last":
-		if rc := write(frameAt(n), header); rc != sqlite3.SQLITE_OK {
+		if rc := write(frameAt(n), frameHeader); rc != sqlite3.SQLITE_OK {
 			return rc
 		}
-		return write(frameAt(n)+frameHeader, page)
+		return write(frameAt(n)+frameHeader, pageSize)
 	case "frames":
 		for i := n; i <= last; i++ {
 			if rc := m.do(t, fmt.Sprintf("frame %d", i)); rc != sqlite3.SQLITE_OK {
