@@ -6,7 +6,8 @@
 //
 // Nothing else is different. What SQLite wrote is in the file before it tells others of the commit, before it asks for
 // the disk and before it reads, and there is no commit if a write has failed: others see, and a crash leaves behind, what
-// they would without the layer. Exclusive locking mode is not provided for: there the lock of writers is never left.
+// they would without the layer. Exclusive locking mode is not provided for: there the lock of writers is never left, and
+// after a write that fails the connection can write no more.
 package walvfs
 
 import (
