@@ -38,8 +38,9 @@ type wal struct {
 	// commits: the last header was that of a transaction's last frame. What follows its page, until the lock is left, may be
 	// anything, such as the rest of a frame that has the size of a header.
 	commits bool
-	// end is behind the last frame that was added. What is written before it is not added: if SQLite has no room for a page
-	// that it is still changing, it adds it and writes over it later, and then over the headers of all that follow.
+	// end is behind the last frame that this connection has added, and may be before those of others. What is written before
+	// it is not added: if SQLite has no room for a page that it is still changing, it adds it and writes over it later, and
+	// then over the headers of all that follow.
 	end int64
 	// failed is the result code of a write of held frames, until the lock is left. They are missing from lost on.
 	failed int32
