@@ -12,7 +12,10 @@ func lapseRules() []rule {
 		{name: "C6_exhausted_job_goes_to_dead_letters", test: exhausted},
 		{name: "C6_exhausted_jobs_do_not_hide_the_others", test: exhaustedAmongOthers},
 		{name: "C6_exhausted_jobs_beyond_the_limit_are_never_handed_out", test: manyExhausted},
+		{name: "C6_so_it_is_for_jobs_that_wait", test: manyPendingExhausted, needs: hasEdit},
 		{name: "C6_a_pending_job_without_attempts_is_buried_too", test: pendingExhausted, needs: hasEdit},
+		{name: "C6_an_expired_job_without_attempts_is_left_to_the_sweep", test: expiredExhausted, needs: hasEdit},
+		{name: "C6_a_claim_buries_jobs_of_its_own_queue_only", test: exhaustedElsewhere, needs: hasEdit},
 		{name: "C6_an_exhausted_job_is_held_until_its_deadline", test: exhaustedIsHeld},
 		{name: "C7_the_deadline_is_inclusive", test: deadlineInclusive},
 		{name: "K2_a_late_worker_changes_nothing", test: lateWorker},
@@ -79,8 +82,12 @@ func exhaustedAmongOthers(e *env) {
 }
 
 func manyExhausted(e *env) {
-	spent := e.enqueue(jobs(60, oneShot("mail"))...)
-	same(e, "claimed", len(e.claim("mail", 100)), 60)
+	const n = 600 // more than a claim buries
+	spent := e.enqueue(jobs(n, oneShot("mail"))...)
+	same(e, "claimed", len(e.claim("mail", n)), n)
+	if e.h.Edit != nil {
+		e.h.Edit(e.T, spent[n-1], "claim_expires_at", nil)
+	}
 	e.advance(visibility + 1)
 	good := e.enqueue(jobs(60, newJob("mail"))...)
 	got := []int64{}
@@ -109,6 +116,78 @@ func pendingExhausted(e *env) {
 	same(e, "handed out when ready", len(e.claim("mail", 10)), 0)
 	e.states(sqlstore.Dead, delayed)
 	same(e, "purge", e.purge(ready, delayed), []bool{true, true})
+}
+
+// manyPendingExhausted is manyExhausted for jobs that nobody holds, which only an edit can bring about: proven ones and
+// suspects.
+func manyPendingExhausted(e *env) {
+	const n = 600
+	for _, queue := range []string{"proven", "suspects"} {
+		j := newJob(queue)
+		j.Stamps.MaxAttempts = 2
+		spent := e.enqueue(jobs(n, j)...)
+		if queue == "suspects" {
+			same(e, "claimed", len(e.claim(queue, n)), n)
+			e.advance(visibility + 1)
+			for _, r := range e.claim(queue, n) {
+				same(e, "release", e.release(handle(r)), []bool{true})
+			}
+		}
+		for _, id := range spent {
+			e.h.Edit(e.T, id, "attempts", int64(2)) // K3
+		}
+		for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlyProven, sqlstore.OnlySuspects} {
+			c := claimOf(queue, 5)
+			c.Kind = kind
+			rows, err := e.store.ClaimBatch(e.Context(), c)
+			e.ok(err)
+			same(e, "handed out from "+queue, rowIDs(rows), []int64{})
+		}
+		e.states(sqlstore.Dead, spent...)
+		e.purge(spent...)
+	}
+}
+
+// exhaustedInAllWays makes jobs of the queue "mail" that expire, have no attempts left, and are claimable: one whose
+// claim has lapsed, one whose claim has no deadline, and one that waits, with an attempt that no claim has made.
+func (e *env) exhaustedInAllWays(expiresS int64) []int64 {
+	e.Helper()
+	j := oneShot("mail")
+	j.ExpiresS = &expiresS
+	ids := e.enqueue(jobs(3, j)...)
+	same(e, "claimed", rowIDs(e.claim("mail", 2)), ids[:2])
+	e.h.Edit(e.T, ids[1], "claim_expires_at", nil)
+	e.h.Edit(e.T, ids[2], "attempts", int64(1))
+	e.advance(visibility + 1)
+	return ids
+}
+
+func expiredExhausted(e *env) {
+	ids := e.exhaustedInAllWays(visibility)
+	e.unchanged("a claim after expiry", func() { same(e, "handed out", len(e.claim("mail", 5)), 0) })
+	e.sweep("mail")
+	for _, id := range ids {
+		same(e, "reason", *e.get(id).LastError, expiredText)
+	}
+	e.purge(ids[2])
+	ids = e.exhaustedInAllWays(visibility + 1)
+	same(e, "handed out at the second of expiry", len(e.claim("mail", 5)), 0)
+	for _, id := range ids {
+		same(e, "reason", *e.get(id).LastError, exhaustedText)
+	}
+	e.purge(ids[2])
+}
+
+func exhaustedElsewhere(e *env) {
+	ids := e.exhaustedInAllWays(900)
+	e.hold(oneShot("other"))
+	e.advance(visibility + 1)
+	same(e, "handed out", len(e.claim("other", 5)), 0)
+	e.states(sqlstore.Pending, ids[2])
+	e.states(sqlstore.Processing, ids[:2]...)
+	same(e, "handed out from their own queue", len(e.claim("mail", 5)), 0)
+	e.states(sqlstore.Dead, ids...)
+	e.purge(ids[2])
 }
 
 func exhaustedIsHeld(e *env) {
