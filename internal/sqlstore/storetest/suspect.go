@@ -1,6 +1,12 @@
 package storetest
 
-import "github.com/alkstore/alkworker/internal/sqlstore"
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/alkstore/alkworker/internal/sqlstore"
+)
 
 func suspectRules() []rule {
 	return []rule{
@@ -8,6 +14,11 @@ func suspectRules() []rule {
 		{name: "K25_a_suspect_stays_one_until_it_answers", test: suspectUntilAnswer},
 		{name: "K25_a_claim_may_ask_for_one_kind", test: claimKinds},
 		{name: "K25_each_kind_of_claim_keeps_the_order", test: kindsKeepOrder},
+		{name: "C4_a_claim_of_suspects_hands_out_what_is_stored", test: suspectRows},
+		{name: "C2_suspects_are_taken_in_order", test: suspectOrder},
+		{name: "C3_a_suspect_that_waits_is_not_handed_out_early", test: suspectNotEarly},
+		{name: "C3_an_expired_suspect_is_not_handed_out", test: suspectExpired, needs: hasEdit},
+		{name: "C1_suspects_of_another_queue_stay_there", test: suspectElsewhere, needs: hasEdit},
 		{name: "K25_exhausted_jobs_are_buried_by_every_kind_of_claim", test: kindsBury},
 	}
 }
@@ -124,4 +135,131 @@ func kindsBury(e *env) {
 		same(e, "reason", *r.LastError, exhaustedText)
 		same(e, "lapsed fence", r.LapsedFence, 0)
 	}
+}
+
+func suspectRows(e *env) {
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlySuspects} {
+		j := newJob("mail")
+		j.Stamps.VisibilityTimeoutS = 77
+		_, h := e.hold(j)
+		e.advance(78)
+		var history []sqlstore.Failure
+		for fence := int64(2); fence < 4; fence++ { // the first claim lapsed, the second was handed back
+			c := claimOf("mail", 5)
+			c.Kind = kind
+			rows, err := e.store.ClaimBatch(e.Context(), c)
+			e.ok(err)
+			want := e.get(h.ID)
+			if history == nil {
+				history = want.Failures
+			}
+			same(e, "history", want.Failures, history)
+			want.Failures = nil // which a claim does not read
+			same(e, "claimed rows", rows, []sqlstore.Row{want})
+			same(e, "deadline", *want.ClaimExpiresAt, e.now()+77)
+			h.Fence = fence
+			if fence == 2 {
+				same(e, "release", e.release(h), []bool{true})
+			}
+		}
+		e.advance(77)
+		same(e, "heartbeat", e.heartbeat(h), []bool{true})
+		same(e, "deadline after it", *e.get(h.ID).ClaimExpiresAt, e.now()+77)
+		same(e, "ack", e.ack(h), []bool{true})
+	}
+}
+
+// suspectOrder takes pages of suspects, some of which wait, while the claims of others have lapsed.
+func suspectOrder(e *env) {
+	seed := rand.Uint64()
+	e.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const n = 100
+	batch := make([]sqlstore.NewJob, n)
+	for i := range batch {
+		batch[i] = newJob("mail")
+		batch[i].Priority = random.Int64N(5)
+		batch[i].RunAt = new(e.now() - random.Int64N(20))
+	}
+	e.enqueue(batch...)
+	same(e, "claimed", len(e.claim("mail", n)), n)
+	e.advance(visibility + 1)
+	for i, r := range e.claim("mail", n) {
+		if i%2 == 0 {
+			_, err := e.store.Release(e.Context(), []sqlstore.Releasing{{Handle: handle(r), DelayS: random.Int64N(20)}})
+			e.ok(err)
+		}
+	}
+	e.advance(visibility + 1)
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.OnlySuspects, sqlstore.AnyJob} {
+		want := []sqlstore.Row{}
+		for _, r := range e.everything() {
+			want = append(want, r)
+		}
+		slices.SortFunc(want, func(a, b sqlstore.Row) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.ID, b.ID))
+		})
+		got := []int64{}
+		for _, limit := range []int64{1, 2, 30, 1, n} {
+			got = append(got, e.claimKind(kind, limit)...)
+		}
+		same(e, "suspects in claim order", got, rowIDs(want))
+		e.advance(visibility + 1)
+	}
+}
+
+// waitingSuspect is a suspect of the queue "mail" that was handed back, to be ready in so many seconds.
+func (e *env) waitingSuspect(delayS int64) sqlstore.Handle {
+	e.Helper()
+	h := e.suspect()
+	answers, err := e.store.Release(e.Context(), []sqlstore.Releasing{{Handle: h, DelayS: delayS}})
+	e.ok(err)
+	same(e, "release", answers, []bool{true})
+	return h
+}
+
+func suspectNotEarly(e *env) {
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlySuspects} {
+		h := e.waitingSuspect(50)
+		e.advance(49)
+		same(e, "one second early", e.claimKind(kind, 5), []int64{})
+		e.advance(1)
+		same(e, "on time", e.claimKind(kind, 5), []int64{h.ID})
+		same(e, "cancel", e.cancel(h.ID), []bool{true})
+	}
+}
+
+func suspectExpired(e *env) {
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlySuspects} {
+		j := newJob("mail")
+		j.ExpiresS = new(int64(visibility + 5))
+		ids := e.enqueue(jobs(3, j)...)
+		same(e, "claimed", rowIDs(e.claim("mail", 5)), ids)
+		e.advance(visibility + 1)
+		same(e, "claimed again", e.claimKind(sqlstore.OnlySuspects, 5), ids)
+		for _, id := range ids[:2] {
+			same(e, "release", e.release(sqlstore.Handle{ID: id, Fence: 2}), []bool{true})
+		}
+		e.h.Edit(e.T, ids[2], "claim_expires_at", nil)
+		e.advance(4)
+		same(e, "at the second of expiry", e.claimKind(kind, 1), ids[2:]) // it is the one that was ready first
+		e.h.Edit(e.T, ids[2], "claim_expires_at", nil)
+		e.advance(1)
+		same(e, "one second later", e.claimKind(kind, 5), []int64{})
+		same(e, "sweep", e.sweep("mail"), sqlstore.Swept{Expired: 3})
+	}
+}
+
+func suspectElsewhere(e *env) {
+	e.waitingSuspect(0)
+	_, h := e.hold(newJob("held"))
+	e.h.Edit(e.T, h.ID, "claim_expires_at", nil)
+	for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlySuspects} {
+		c := claimOf("other", 5)
+		c.Kind = kind
+		rows, err := e.store.ClaimBatch(e.Context(), c)
+		e.ok(err)
+		same(e, "handed out from another queue", rowIDs(rows), []int64{})
+	}
+	same(e, "cancel", e.cancel(h.ID), []bool{true})
 }
