@@ -21,6 +21,7 @@ func claimRules() []rule {
 		{name: "C3_a_delayed_job_is_not_handed_out_early", test: notEarly},
 		{name: "C3_an_expired_job_is_not_handed_out", test: expiredNotHandedOut},
 		{name: "C3_a_held_job_is_not_handed_out", test: heldNotHandedOut},
+		{name: "C3_so_it_is_for_proven_jobs", test: provenRules},
 		{name: "C4_a_claim_sets_claimant_times_attempt_and_fence", test: claimSets},
 		{name: "C4_the_deadline_comes_from_the_jobs_own_stamp", test: ownVisibility},
 		{name: "C4_claimants_of_any_name", test: oddClaimants},
@@ -167,6 +168,25 @@ func expiredNotHandedOut(e *env) {
 	e.states(sqlstore.Processing, ids[0])
 	e.states(sqlstore.Pending, ids[1:]...)
 	same(e, "sweep", e.sweep("mail"), sqlstore.Swept{Expired: 3})
+}
+
+// provenRules is what a claim hands out and what not, for the statement that most claims are.
+func provenRules(e *env) {
+	brief, late := newJob("mail"), newJob("mail")
+	brief.ExpiresS, late.DelayS = new(int64(60)), 62
+	expiring := e.enqueue(jobs(2, brief)...)
+	delayed := e.enqueueOne(late)
+	other := e.enqueueOne(newJob("other"))
+	e.advance(60)
+	same(e, "at the second of expiry", e.claimKind(sqlstore.OnlyProven, 1), expiring[:1])
+	e.advance(1)
+	same(e, "one second later", e.claimKind(sqlstore.OnlyProven, 5), []int64{})
+	e.ok(e.store.SetPaused(e.Context(), "mail", true))
+	e.advance(1)
+	same(e, "while paused", e.claimKind(sqlstore.OnlyProven, 5), []int64{})
+	e.ok(e.store.SetPaused(e.Context(), "mail", false))
+	same(e, "once it is ready", e.claimKind(sqlstore.OnlyProven, 5), []int64{delayed})
+	e.states(sqlstore.Pending, other, expiring[1])
 }
 
 func heldNotHandedOut(e *env) {

@@ -122,7 +122,7 @@ func pendingExhausted(e *env) {
 // suspects.
 func manyPendingExhausted(e *env) {
 	const n = 600
-	for _, queue := range []string{"proven", "suspects"} {
+	for queue, kind := range map[string]sqlstore.ClaimKind{"proven": sqlstore.OnlyProven, "suspects": sqlstore.OnlySuspects} {
 		j := newJob(queue)
 		j.Stamps.MaxAttempts = 2
 		spent := e.enqueue(jobs(n, j)...)
@@ -136,7 +136,7 @@ func manyPendingExhausted(e *env) {
 		for _, id := range spent {
 			e.h.Edit(e.T, id, "attempts", int64(2)) // K3
 		}
-		for _, kind := range []sqlstore.ClaimKind{sqlstore.AnyJob, sqlstore.OnlyProven, sqlstore.OnlySuspects} {
+		for _, kind := range []sqlstore.ClaimKind{kind, sqlstore.AnyJob} {
 			c := claimOf(queue, 5)
 			c.Kind = kind
 			rows, err := e.store.ClaimBatch(e.Context(), c)
