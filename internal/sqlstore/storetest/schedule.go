@@ -122,8 +122,21 @@ func registerSees(e *env) {
 	register(&first, &second)
 	second.Name, second.CreatedAt = "nightly", first.CreatedAt
 	same(e, "schedule after a change", e.schedule("nightly"), second)
-	register(&second, nil)
-	same(e, "calls of change", calls, 3)
+	third := sqlstore.Schedule{
+		Queue: "third", Spec: "@every 3m", Payload: []byte("tock"), CatchUp: 9, NextFireAt: e.now() + 3, Anchor: new(int64(5)),
+		Fire: sqlstore.FireOptions{
+			Priority: -2,
+			ExpiresS: new(int64(301)),
+			Stamps: sqlstore.Stamps{
+				VisibilityTimeoutS: 22, MaxAttempts: 4, BackoffBaseS: 9, DeadLetterRetentionS: new(int64(901)),
+			},
+		},
+	}
+	register(&second, &third)
+	third.Name, third.CreatedAt = "nightly", first.CreatedAt
+	same(e, "schedule after a change of everything", e.schedule("nightly"), third)
+	register(&third, nil)
+	same(e, "calls of change", calls, 4)
 }
 
 func registerLeaves(e *env) {
