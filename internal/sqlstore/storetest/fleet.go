@@ -15,6 +15,7 @@ func fleetRules() []rule {
 		{name: "S6_locks_are_kept_apart", test: locksApart},
 		{name: "S6_one_of_many_at_once_wins", test: leadConcurrently},
 		{name: "K17_a_worker_counts_while_its_announcement_holds", test: workersLapse},
+		{name: "K17_a_worker_that_withdraws_takes_only_lapsed_ones_along", test: withdrawLapsed},
 		{name: "K17_a_worker_serves_exactly_the_queues_it_announced_last", test: workersQueues},
 	}
 }
@@ -168,4 +169,17 @@ func workersQueues(e *env) {
 		e.ok(err)
 		same(e, "queues, seen by any handle", len(stats), len(oddNames()))
 	}
+}
+
+// withdrawLapsed: those that have lapsed are gone for good. A clock that is set back does not bring them to life again.
+func withdrawLapsed(e *env) {
+	ctx := e.Context()
+	e.ok(e.store.Announce(ctx, "lapsing", []string{"mail"}, 10))
+	e.advance(10)
+	e.ok(e.store.Withdraw(ctx, "another"))
+	same(e, "workers in the last second of one", e.workers("mail"), 1)
+	e.advance(1)
+	e.ok(e.store.Withdraw(ctx, "another"))
+	e.advance(-5)
+	same(e, "workers once it has lapsed", e.workers("mail"), 0)
 }
