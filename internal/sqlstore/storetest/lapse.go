@@ -122,7 +122,9 @@ func pendingExhausted(e *env) {
 // suspects.
 func manyPendingExhausted(e *env) {
 	const n = 600
-	for queue, kind := range map[string]sqlstore.ClaimKind{"proven": sqlstore.OnlyProven, "suspects": sqlstore.OnlySuspects} {
+	for queue, kind := range map[string]sqlstore.ClaimKind{
+		"proven": sqlstore.OnlyProven, "suspects": sqlstore.OnlySuspects,
+	} {
 		j := newJob(queue)
 		j.Stamps.MaxAttempts = 2
 		spent := e.enqueue(jobs(n, j)...)

@@ -123,7 +123,8 @@ func registerSees(e *env) {
 	second.Name, second.CreatedAt = "nightly", first.CreatedAt
 	same(e, "schedule after a change", e.schedule("nightly"), second)
 	third := sqlstore.Schedule{
-		Queue: "third", Spec: "@every 3m", Payload: []byte("tock"), CatchUp: 9, NextFireAt: e.now() + 3, Anchor: new(int64(5)),
+		Queue: "third", Spec: "@every 3m", Payload: []byte("tock"),
+		Anchor: new(int64(5)), CatchUp: 9, NextFireAt: e.now() + 3,
 		Fire: sqlstore.FireOptions{
 			Priority: -2,
 			ExpiresS: new(int64(301)),
