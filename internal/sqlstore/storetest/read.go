@@ -86,23 +86,29 @@ func (e *env) filtered(ids []int64, queues ...string) {
 					want = append(want, id)
 				}
 			}
-			got := rowIDs(e.list(sqlstore.Filter{Queue: queue, State: state, Limit: 100}))
-			same(e, "list of queue "+queue+" state "+string(state), got, want)
-			if len(want) > 1 {
-				f := sqlstore.Filter{Queue: queue, State: state, Limit: 1, Before: want[0]}
-				same(e, "second page of the same", rowIDs(e.list(f)), want[1:2])
+			for _, size := range []int64{1, 2, 100} {
+				got := []int64{}
+				f := sqlstore.Filter{Queue: queue, State: state, Limit: size}
+				for page := e.list(f); len(page) > 0 && len(got) <= len(want); page = e.list(f) {
+					got = append(got, rowIDs(page)...)
+					f.Before = got[len(got)-1]
+				}
+				same(e, "list of queue "+queue+" state "+string(state), got, want)
 			}
 		}
 	}
 }
 
-// listRare looks for jobs that have a crowd of newer ones before them, all of which are in process.
+// listRare looks for jobs that have a crowd of newer ones before them, all of which are in process, and for some that are
+// newer still.
 func listRare(e *env) {
 	const crowd = 2500
 	ids := e.mixture()
 	e.enqueue(jobs(crowd, newJob("crowd"))...)
 	e.claim("crowd", crowd)
 	e.filtered(ids, "mail", "other", "none")
+	ids = append(e.mixture(), ids...)
+	e.filtered(ids, "mail", "other")
 	pending := []int64{}
 	for _, id := range ids {
 		if e.get(id).State == sqlstore.Pending {
@@ -242,7 +248,10 @@ func queuesNamed(e *env) {
 	_, h := e.hold(newJob("a"))
 	dead := e.buryOne(newJob("d"))
 	queues("a", "b", "c", "d")
-	e.ack(h)
-	e.purge(dead)
+	_, held := e.hold(newJob("aa"))
+	another := e.buryOne(newJob("dd"))
+	queues("a", "aa", "b", "c", "d", "dd")
+	e.ack(h, held)
+	e.purge(dead, another)
 	queues("b", "c")
 }
