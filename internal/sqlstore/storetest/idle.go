@@ -6,6 +6,7 @@ func idleRules() []rule {
 	return []rule{
 		{name: "Idle_while_nothing_is_ready_running_or_waiting_for_a_retry", test: idle},
 		{name: "Idle_looks_at_the_queues_asked_only", test: idleQueues},
+		{name: "Idle_looks_at_every_priority", test: idlePriorities},
 		{name: "Idle_in_spite_of_what_waits_in_a_paused_queue", test: idlePaused},
 	}
 }
@@ -55,6 +56,15 @@ func idleQueues(e *env) {
 	e.idle(false, "mail", "mail")
 }
 
+func idlePriorities(e *env) {
+	late := newJob("mail")
+	late.Priority, late.DelayS = 5, 1000
+	e.enqueue(late)
+	e.idle(true, "mail")
+	e.enqueue(newJob("mail"))
+	e.idle(false, "mail")
+}
+
 func idlePaused(e *env) {
 	e.enqueue(newJob("mail"))
 	e.hold(newJob("held"))
@@ -64,10 +74,16 @@ func idlePaused(e *env) {
 	e.idle(false, "mail", "held") // what runs, runs on
 	e.enqueue(newJob("other"))
 	e.idle(false, "mail", "other")
-	e.advance(visibility + 1)
+	e.advance(visibility)
+	e.idle(false, "held")
+	e.advance(1)
 	e.idle(true, "held") // its worker is dead, and nobody may claim it
 	e.ok(e.store.SetPaused(e.Context(), "held", false))
 	e.idle(false, "held")
 	e.ok(e.store.SetPaused(e.Context(), "mail", false))
 	e.idle(false, "mail")
+	e.retry(sqlstore.Retrial{Handle: handle(e.claimOne("mail")), DelayS: 50})
+	e.idle(false, "mail")
+	e.ok(e.store.SetPaused(e.Context(), "mail", true))
+	e.idle(true, "mail") // nor is there a retry to wait for
 }
