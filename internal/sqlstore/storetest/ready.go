@@ -8,6 +8,7 @@ func readyRules() []rule {
 		{name: "C3_next_ready_looks_at_every_priority", test: nextReadyPriorities},
 		{name: "C3_next_ready_answers_for_each_queue_asked", test: nextReadyQueues},
 		{name: "C3_an_expired_job_makes_no_queue_ready", test: nextReadyExpired},
+		{name: "C3_nor_does_one_without_a_deadline", test: nextReadyNoDeadline, needs: hasEdit},
 		{name: "C3_a_paused_queue_is_never_ready", test: nextReadyPaused},
 	}
 }
@@ -100,6 +101,19 @@ func nextReadyExpired(e *env) {
 	e.ready("mail", new(e.now()+5))
 	same(e, "sweep", e.sweep("mail"), sqlstore.Swept{Expired: 2})
 	e.ready("mail", new(e.now()+5))
+}
+
+// nextReadyNoDeadline: a queue that is ready for a job which no claim hands out is asked again and again.
+func nextReadyNoDeadline(e *env) {
+	j := newJob("mail")
+	j.ExpiresS = new(int64(60))
+	_, h := e.hold(j)
+	e.h.Edit(e.T, h.ID, "claim_expires_at", nil)
+	e.advance(60)
+	e.ready("mail", new(e.now()))
+	e.advance(1)
+	e.ready("mail", nil)
+	same(e, "cancel", e.cancel(h.ID), []bool{true})
 }
 
 func nextReadyPaused(e *env) {
