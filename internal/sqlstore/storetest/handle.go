@@ -10,6 +10,7 @@ func handleRules() []rule {
 	return []rule{
 		{name: "H2_ack_deletes_the_job", test: ackDeletes},
 		{name: "H2_ack_of_many_says_which_of_them_held", test: ackMany},
+		{name: "H2_ack_of_neighbours_and_of_jobs_that_are_scattered", test: ackScattered},
 		{name: "H2_ack_is_part_of_the_callers_transaction", test: ackTx, needs: hasTx},
 		{name: "H2_ack_in_a_transaction_is_refused_without_the_claim", test: ackTxRefused, needs: hasTx},
 		{name: "H3_heartbeat_moves_the_deadline_and_nothing_else", test: heartbeatMoves},
@@ -34,6 +35,43 @@ func ackDeletes(e *env) {
 	same(e, "ack again", e.ack(h), []bool{false})
 	same(e, "requeue", e.requeue(h.ID), []bool{false})
 	e.states(sqlstore.Pending, kept)
+}
+
+// ackScattered acks claims of one fence, as most are, which a store may end without a look at each.
+func ackScattered(e *env) {
+	for _, step := range []int{1, 3} {
+		hold := func(edit func(j *sqlstore.NewJob)) []sqlstore.Handle {
+			e.Helper()
+			batch := jobs(5*step, newJob("mail"))
+			edit(&batch[2*step])
+			e.enqueue(batch...)
+			var handles []sqlstore.Handle
+			for i, r := range e.claim("mail", 100) {
+				if i%step == 0 {
+					handles = append(handles, handle(r))
+				} else {
+					same(e, "cancel", e.cancel(r.ID), []bool{true})
+				}
+			}
+			return handles
+		}
+		all, but := []bool{true, true, true, true, true}, []bool{true, true, false, true, true}
+
+		large := hold(func(j *sqlstore.NewJob) { j.Payload = make([]byte, 100_000) })
+		same(e, "ack of what all holds", e.ack(large...), all)
+
+		brief := hold(func(j *sqlstore.NewJob) { j.Stamps.VisibilityTimeoutS = 10 })
+		e.advance(11)
+		same(e, "ack when one has lapsed", e.ack(brief...), but)
+		e.states(sqlstore.Processing, brief[2].ID)
+		same(e, "cancel", e.cancel(brief[2].ID), []bool{true})
+
+		taken := hold(func(j *sqlstore.NewJob) { j.Stamps.VisibilityTimeoutS = 10 })
+		e.advance(11)
+		current := handle(e.claimOne("mail"))
+		same(e, "ack when one is somebody else's by now", e.ack(taken...), but)
+		same(e, "ack by whose it is", e.ack(current), []bool{true})
+	}
 }
 
 func ackMany(e *env) {
