@@ -107,15 +107,23 @@ func listRare(e *env) {
 	e.enqueue(jobs(crowd, newJob("crowd"))...)
 	e.claim("crowd", crowd)
 	e.filtered(ids, "mail", "other", "none")
-	ids = append(e.mixture(), ids...)
-	e.filtered(ids, "mail", "other")
-	pending := []int64{}
-	for _, id := range ids {
-		if e.get(id).State == sqlstore.Pending {
-			pending = append(pending, id)
+	pending := func() {
+		e.Helper()
+		want := []int64{}
+		for _, id := range ids {
+			if e.get(id).State == sqlstore.Pending {
+				want = append(want, id)
+			}
+		}
+		for n := range want {
+			page := e.list(sqlstore.Filter{State: sqlstore.Pending, Limit: int64(n + 1)})
+			same(e, "pending jobs of all queues", rowIDs(page), want[:n+1])
 		}
 	}
-	same(e, "pending jobs of all queues", rowIDs(e.list(sqlstore.Filter{State: sqlstore.Pending, Limit: 100})), pending)
+	pending()
+	ids = append(e.mixture(), ids...)
+	e.filtered(ids, "mail", "other")
+	pending()
 }
 
 func listStable(e *env) {
