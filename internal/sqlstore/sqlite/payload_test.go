@@ -78,6 +78,10 @@ func TestPayloads(t *testing.T) {
 			must(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}}))(t)
 			return second(s.PurgeMatching(t.Context(), sqlstore.DeadFilter{}, 9))
 		},
+		"purge_matching_a_queue": func(t *testing.T, s *sqlite.Store, _ storetest.Clock, h sqlstore.Handle) error {
+			must(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}}))(t)
+			return second(s.PurgeMatching(t.Context(), sqlstore.DeadFilter{Queue: "q"}, 9))
+		},
 		"retention": func(t *testing.T, s *sqlite.Store, clock storetest.Clock, h sqlstore.Handle) error {
 			must(s.Fail(t.Context(), []sqlstore.Failing{{Handle: h}}))(t)
 			clock.Set(clock.Now() + 1000)
