@@ -24,6 +24,7 @@ func enqueueRules() []rule {
 		{name: "E6_many_jobs_keep_their_order", test: manyJobs},
 		{name: "E6_many_jobs_are_all_or_none", test: allOrNone},
 		{name: "E8_queue_names_are_kept_apart", test: queueNames},
+		{name: "E6_jobs_are_stored_as_given_however_many_at_once", test: enqueuedAlike},
 	}
 }
 
@@ -321,4 +322,32 @@ func queueNames(e *env) {
 	_, next, err := e.store.NextReady(e.Context(), oddNames())
 	e.ok(err)
 	same(e, "queues with work", len(next), len(ids))
+}
+
+// enqueuedAlike: a store may have statements of their own for many jobs in a call, for lone ones, and for one lone job after
+// another.
+func enqueuedAlike(e *env) {
+	for _, expires := range []*int64{nil, new(int64(900))} {
+		j := newJob("mail")
+		j.Payload, j.Priority, j.DelayS, j.ExpiresS = []byte{0, 255}, 3, 20, expires
+		j.Stamps = sqlstore.Stamps{
+			VisibilityTimeoutS: 77, MaxAttempts: 9, BackoffBaseS: 8, DeadLetterRetentionS: new(int64(901)),
+		}
+		want := sqlstore.Row{
+			Queue: "mail", State: sqlstore.Pending, Payload: j.Payload, PayloadSize: 2, Priority: 3, Stamps: j.Stamps,
+			CreatedAt: e.now(), RunAt: e.now() + 20,
+		}
+		if expires != nil {
+			want.ExpiresAt = new(e.now() + *expires)
+		}
+		ids := e.enqueue(jobs(30, j)...)
+		for range 60 {
+			ids = append(ids, e.enqueueOne(j))
+		}
+		ids = append(ids, e.enqueue(j, j)...)
+		for _, id := range ids {
+			want.ID = id
+			same(e, "stored job", e.get(id), want)
+		}
+	}
 }
