@@ -40,6 +40,27 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	})
+	t.Run("E3_a_delay_counts_from_the_clock_however_a_job_is_enqueued", func(t *testing.T) {
+		s := open(t, newFile(t), quick)
+		late, brief, large := newJob("q"), newJob("q"), newJob("q")
+		late.DelayS, brief.DelayS, large.DelayS = 100, 100, 100
+		brief.ExpiresS = new(int64(1000))
+		large.Payload = randomBytes(5000)
+		before := must(s.Now(t.Context()))(t)
+		given := enqueue(t, s, jobs(10, late)...)
+		for range 60 {
+			given = append(given, enqueue(t, s, late)...)
+		}
+		given = append(given, enqueue(t, s, brief)...)
+		given = append(given, enqueue(t, s, large)...)
+		after := must(s.Now(t.Context()))(t)
+		for _, id := range given {
+			if r := get(t, s, id); r.RunAt != r.CreatedAt+100 || r.CreatedAt < before || r.CreatedAt > after {
+				t.Fatalf("job %d: created at %d and ready at %d, want from %d to %d and 100 s later",
+					id, r.CreatedAt, r.RunAt, before, after)
+			}
+		}
+	})
 	t.Run("K55_processes_in_different_time_zones_agree", func(t *testing.T) {
 		path := newFile(t)
 		s := open(t, path, quick)
