@@ -3,8 +3,10 @@ package sqlite_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/alkstore/alkworker/internal/sqlstore"
@@ -51,6 +53,21 @@ func TestTimes(t *testing.T) {
 		for range 60 {
 			given = append(given, enqueue(t, s, late)...)
 		}
+		var crowd sync.WaitGroup
+		together := make([][]int64, 16)
+		for i := range together { // of whom some share a transaction
+			crowd.Go(func() {
+				for range 10 {
+					ids, err := s.Enqueue(t.Context(), jobs(1, late))
+					if err != nil {
+						t.Error(err)
+					}
+					together[i] = append(together[i], ids...)
+				}
+			})
+		}
+		crowd.Wait()
+		given = slices.Concat(append(together, given)...)
 		given = append(given, enqueue(t, s, brief)...)
 		given = append(given, enqueue(t, s, large)...)
 		after := must(s.Now(t.Context()))(t)
