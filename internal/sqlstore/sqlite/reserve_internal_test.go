@@ -109,6 +109,17 @@ func TestReservedIDs(t *testing.T) {
 		execute(t, killed, "DELETE FROM __alkstore_live")
 		ascending(t, append(ids, alone(t, open(t, path), 20)...))
 	})
+	t.Run("E1_one_that_ends_gives_back_nothing_that_others_have_gone_beyond", func(t *testing.T) {
+		a, path := fresh(t)
+		b := open(t, path)
+		alone(t, a, 20)
+		last := enqueue(t, b, 1)
+		execute(t, b, "DELETE FROM __alkstore_live") // an id counts, be its job gone
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		ascending(t, append(last, enqueue(t, b, 2)...))
+	})
 	t.Run("a_row_that_somebody_has_put_there_is_no_error", func(t *testing.T) {
 		s, _ := fresh(t)
 		ids := alone(t, s, 20)
