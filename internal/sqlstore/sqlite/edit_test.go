@@ -367,3 +367,17 @@ func TestLastID(t *testing.T) {
 	}
 	healthy(t, s)
 }
+
+func TestLastIDOfAll(t *testing.T) {
+	t.Run("E1_counts_jobs_that_are_gone", func(t *testing.T) {
+		s := open(t, newFile(t), quick)
+		if last := must(s.LastID(t.Context()))(t); last != 0 {
+			t.Errorf("of an empty file: got %d, want 0", last)
+		}
+		given := enqueue(t, s, jobs(3, newJob("q"))...)
+		must(s.Cancel(t.Context(), given))(t)
+		if last := must(s.LastID(t.Context()))(t); last != given[2] {
+			t.Errorf("got %d, want %d", last, given[2])
+		}
+	})
+}
