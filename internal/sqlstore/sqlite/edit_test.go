@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/alkstore/alkworker/internal/sqlstore"
 	"github.com/alkstore/alkworker/internal/sqlstore/sqlite"
 	"github.com/alkstore/alkworker/internal/sqlstore/storetest"
@@ -244,8 +246,16 @@ func TestEditsAcrossRows(t *testing.T) {
 		left   bool // a person has to decide
 		number int  // of jobs in the end, if it is not four
 	}{
-		"a_job_live_and_dead":          {edit: bring, kind: "twice"},
-		"two_jobs_of_one_id":           {edit: strings.ReplaceAll(bring, ":later", "1"), kind: "twice", left: true, number: 5},
+		"a_job_live_and_dead": {edit: bring, kind: "twice"},
+		"two_jobs_of_one_id":  {edit: strings.ReplaceAll(bring, ":later", "1"), kind: "twice", left: true, number: 5},
+		"two_jobs_of_two_queues": {
+			edit: strings.Replace(bring, "SELECT id, queue", "SELECT id, 'x'", 1),
+			kind: "twice", left: true, number: 5,
+		},
+		"a_dead_job_of_a_later_id": {
+			edit: strings.Replace(bring, "SELECT id, ", "SELECT id + 1000, ", 1), kind: "sequence", number: 5,
+		},
+		"a_worker_for_years":           {edit: "INSERT INTO __alkstore_workers VALUES ('w', 'q', 9999999999999)", kind: "worker"},
 		"a_live_payload_lost":          {edit: "DELETE FROM __alkstore_payloads WHERE id = :processing", kind: "payload", left: true},
 		"a_dead_payload_lost":          {edit: "DELETE FROM __alkstore_payloads WHERE id = :dead", kind: "payload", left: true},
 		"a_payload_too_many":           {edit: "INSERT INTO __alkstore_payloads VALUES (:pending, 'x')", kind: "payload"},
@@ -284,7 +294,20 @@ func TestEditsAcrossRows(t *testing.T) {
 			if r := must(s.GetJob(t.Context(), ids["dead"]))(t); r == nil && tc.number != 3 {
 				t.Error("the dead job cannot be read")
 			}
+			rows := func() (all []*sqlstore.Row) {
+				for _, name := range []string{"pending", "processing", "dead"} {
+					all = append(all, must(s.GetJob(t.Context(), ids[name]))(t))
+				}
+				return all
+			}
+			var before []*sqlstore.Row
+			if tc.kind == "orphan" { // which is nobody else's concern
+				before = rows()
+			}
 			mended := must(s.Repair(t.Context()))(t)
+			if d := cmp.Diff(before, rows()); before != nil && d != "" {
+				t.Errorf("others after the repair (-before +after):\n%s", d)
+			}
 			left := must(s.Check(t.Context()))(t)
 			if (len(left) > 0) != tc.left || (len(mended) == 0) != tc.left {
 				t.Errorf("mended %+v, left %+v, want something left: %v", mended, left, tc.left)
