@@ -67,7 +67,7 @@ func TestTimes(t *testing.T) {
 			})
 		}
 		crowd.Wait()
-		given = slices.Concat(append(together, given)...)
+		given = append(given, slices.Concat(together...)...)
 		given = append(given, enqueue(t, s, brief)...)
 		given = append(given, enqueue(t, s, large)...)
 		after := must(s.Now(t.Context()))(t)
